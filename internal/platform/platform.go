@@ -1,0 +1,96 @@
+// Package platform owns the platform of an image: operating system, architecture and variant in the normalised
+// spelling of the OCI image index. It knows nothing of images or registries.
+package platform
+
+import (
+	"cmp"
+	"fmt"
+	"runtime"
+	"strings"
+)
+
+// Platform is an operating system, an architecture and, where it matters, a variant. Values made by Parse and
+// Normalize are comparable.
+type Platform struct {
+	OS, Architecture, Variant string
+}
+
+// aliases are the names that uname and older tools use, as containerd's platforms package folds them.
+var aliases = map[string]Platform{
+	"i386":    {Architecture: "386"},
+	"x86_64":  {Architecture: "amd64"},
+	"x86-64":  {Architecture: "amd64"},
+	"aarch64": {Architecture: "arm64"},
+	"armhf":   {Architecture: "arm", Variant: "v7"},
+	"armel":   {Architecture: "arm", Variant: "v6"},
+}
+
+// Host is the platform of images that this machine's containers run: always linux, with the host's architecture.
+func Host() Platform { return Normalize(Platform{OS: "linux", Architecture: runtime.GOARCH}) }
+
+// Parse reads "os/arch" or "os/arch/variant". Nothing is assumed: a missing architecture is an error.
+func Parse(s string) (Platform, error) {
+	parts := strings.Split(s, "/")
+	if len(parts) < 2 || len(parts) > 3 {
+		return Platform{}, fmt.Errorf("invalid platform %q: write os/arch or os/arch/variant, as in linux/arm64", s)
+	}
+	for _, part := range parts {
+		if part == "" || strings.Trim(strings.ToLower(part), "abcdefghijklmnopqrstuvwxyz0123456789_.-") != "" {
+			return Platform{}, fmt.Errorf("invalid platform %q: write os/arch or os/arch/variant, as in linux/arm64", s)
+		}
+	}
+	p := Platform{OS: parts[0], Architecture: parts[1]}
+	if len(parts) == 3 {
+		p.Variant = parts[2]
+	}
+	return Normalize(p), nil
+}
+
+// Normalize folds the spellings of one platform into one: lower case, amd64 for x86_64, no variant where it is the
+// default of its architecture (arm64/v8, amd64/v1), arm/v7 for a bare arm.
+func Normalize(p Platform) Platform {
+	p = Platform{strings.ToLower(p.OS), strings.ToLower(p.Architecture), strings.ToLower(p.Variant)}
+	if alias, ok := aliases[p.Architecture]; ok {
+		p.Architecture, p.Variant = alias.Architecture, cmp.Or(p.Variant, alias.Variant)
+	}
+	switch {
+	case p.Architecture == "arm64" && (p.Variant == "v8" || p.Variant == "8"),
+		p.Architecture == "amd64" && p.Variant == "v1":
+		p.Variant = ""
+	case p.Architecture == "arm" && p.Variant == "":
+		p.Variant = "v7"
+	case p.Architecture == "arm" && !strings.HasPrefix(p.Variant, "v"):
+		p.Variant = "v" + p.Variant
+	}
+	return p
+}
+
+// String is "os/arch" or "os/arch/variant".
+func (p Platform) String() string { return p.join("/") }
+
+// Dashed is String with dashes, fit for file names and keys.
+func (p Platform) Dashed() string { return p.join("-") }
+
+func (p Platform) join(sep string) string {
+	s := p.OS + sep + p.Architecture
+	if p.Variant != "" {
+		s += sep + p.Variant
+	}
+	return s
+}
+
+// IsZero says whether p is no platform at all.
+func (p Platform) IsZero() bool { return p == Platform{} }
+
+// MarshalText writes String.
+func (p Platform) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText is Parse.
+func (p *Platform) UnmarshalText(text []byte) error {
+	parsed, err := Parse(string(text))
+	if err != nil {
+		return err
+	}
+	*p = parsed
+	return nil
+}

@@ -1,0 +1,96 @@
+// Package report owns what a run came to: which image came from where, what went wrong, and how that reads as a
+// table, as Markdown and as JSON. It does not know how any of it was done.
+package report
+
+import (
+	"sync"
+	"time"
+)
+
+// Severity orders problems; its values are the runner's annotation levels.
+type Severity string
+
+// The severities, least first.
+const (
+	Notice  Severity = "notice"
+	Warning Severity = "warning"
+	Error   Severity = "error"
+)
+
+// Problem is one thing that a person should know, in a form that feeds text, annotations, JSON and the summary.
+type Problem struct {
+	Severity Severity `json:"severity"`
+	// Kind is a short fixed word for programs: "miss", "corrupt", "pull", "load", "pin-list", "unavailable" …
+	Kind string `json:"kind"`
+	// Image is the image concerned, in familiar form, or "".
+	Image string `json:"image,omitempty"`
+	// Message is one line: what went wrong and why.
+	Message string `json:"message"`
+	// Hint is one line that says what to do, or "".
+	Hint string `json:"hint,omitempty"`
+	// File, Line and Column say where; Line and Column count from 1, 0 is unknown.
+	File   string `json:"file,omitempty"`
+	Line   int    `json:"line,omitempty"`
+	Column int    `json:"column,omitempty"`
+}
+
+// Source says where an image came from.
+type Source string
+
+// The sources of an image.
+const (
+	Present  Source = "present"  // it was in the target already
+	Cache    Source = "cache"    // from the store
+	Registry Source = "registry" // pulled
+	Nowhere  Source = "none"     // it could not be had
+)
+
+// Image is the row of one image, platform and, in a lane, target.
+type Image struct {
+	Name      string `json:"name"`
+	Reference string `json:"reference"`
+	Platform  string `json:"platform"`
+	Key       string `json:"key,omitempty"`
+	Target    string `json:"target,omitempty"`
+	Digest    string `json:"digest,omitempty"`
+	Source    Source `json:"source"`
+	// Outcome is one word for what was done: "saved", "cached", "loaded", "present", "tagged", "failed", "skipped".
+	Outcome string `json:"outcome"`
+	// Reason says why, where the outcome does not speak for itself.
+	Reason string `json:"reason,omitempty"`
+	// Size is the image's size in bytes, compressed, as the registry keeps it.
+	Size int64 `json:"size"`
+	// Elapsed is the time spent on the image.
+	Elapsed time.Duration `json:"elapsed_ns"`
+	// Attempts counts the tries against the registry; 0 means that it was not asked.
+	Attempts int `json:"attempts"`
+}
+
+// Report is what a run came to.
+type Report struct {
+	Mode     string        `json:"mode"`
+	Result   string        `json:"result"` // "success", "degraded" or "failure"
+	Images   []Image       `json:"images"`
+	Problems []Problem     `json:"problems"`
+	Elapsed  time.Duration `json:"elapsed_ns"`
+}
+
+// Log collects problems as they arise. Safe for concurrent use; the zero value works.
+type Log struct {
+	mu       sync.Mutex
+	problems []Problem
+}
+
+// Add keeps p.
+func (l *Log) Add(p Problem) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.problems = append(l.problems, p)
+}
+
+// Problems are those added so far, in order.
+func (l *Log) Problems() []Problem {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]Problem(nil), l.problems...)
+}

@@ -1,0 +1,47 @@
+// Package target owns the contract of what an image is loaded into. Its back ends are the packages below it. It does
+// not know registries, stores or keys.
+package target
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pullonce/pullonce/internal/image"
+	"github.com/pullonce/pullonce/internal/platform"
+)
+
+// ErrUnavailable says that there is nothing to load into: no daemon answers, or the system has none. It is the same
+// for every image of a lane, so a lane says it once.
+var ErrUnavailable = errors.New("target unavailable")
+
+// Outcome is what a load came to.
+type Outcome string
+
+// The outcomes of a load that succeeded.
+const (
+	Present Outcome = "present" // the same image was there under the name: nothing was sent
+	Tagged  Outcome = "tagged"  // the same image was there under another name: nothing was sent
+	Loaded  Outcome = "loaded"  // the image was sent
+)
+
+// Result tells what a load did.
+type Result struct {
+	Outcome Outcome
+	// Replaced is the id of another image that stood under the name before, or "".
+	Replaced string
+	// Unresolvable are references of the image that this target can never answer to, such as repo@digest on Docker's
+	// classic store, in canonical form.
+	Unresolvable []string
+	// Sent is how many bytes went to the target.
+	Sent int64
+}
+
+// Target is one place that a lane loads images into. Safe for concurrent use.
+type Target interface {
+	// Platform asks the target for the platform of its images. Nothing there to ask is ErrUnavailable.
+	Platform(ctx context.Context) (platform.Platform, error)
+	// Load makes img answer to its reference and proves that it does. What is already there is not sent again, and no
+	// layer of it is read. On an error the names that the load made are gone again. Nothing there to load into is
+	// ErrUnavailable; bytes that fail their verification are image.ErrVerify.
+	Load(ctx context.Context, img image.Image) (Result, error)
+}
