@@ -3,8 +3,11 @@
 package report
 
 import (
+	"strconv"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 )
 
 // Severity orders problems; its values are the runner's annotation levels.
@@ -32,6 +35,25 @@ type Problem struct {
 	File   string `json:"file,omitempty"`
 	Line   int    `json:"line,omitempty"`
 	Column int    `json:"column,omitempty"`
+}
+
+// String is the problem in one line: where, what, and what to do.
+func (p Problem) String() string {
+	var b strings.Builder
+	if p.File != "" {
+		b.WriteString(p.File)
+		for _, n := range []int{p.Line, p.Column} {
+			if n > 0 {
+				b.WriteString(":" + strconv.Itoa(n))
+			}
+		}
+		b.WriteString(": ")
+	}
+	b.WriteString(p.Message)
+	if p.Hint != "" {
+		b.WriteString(" (" + p.Hint + ")")
+	}
+	return b.String()
 }
 
 // Source says where an image came from.
@@ -66,10 +88,20 @@ type Image struct {
 	Attempts int `json:"attempts"`
 }
 
+// Result is what a run came to, in one word.
+type Result string
+
+// The results of a run.
+const (
+	Success  Result = "success"  // all that was asked for holds
+	Degraded Result = "degraded" // a lane went on without some of it
+	Failure  Result = "failure"  // the answer is no
+)
+
 // Report is what a run came to.
 type Report struct {
 	Mode     string        `json:"mode"`
-	Result   string        `json:"result"` // "success", "degraded" or "failure"
+	Result   Result        `json:"result"`
 	Images   []Image       `json:"images"`
 	Problems []Problem     `json:"problems"`
 	Elapsed  time.Duration `json:"elapsed_ns"`
@@ -94,3 +126,17 @@ func (l *Log) Problems() []Problem {
 	defer l.mu.Unlock()
 	return append([]Problem(nil), l.problems...)
 }
+
+// maxLine bounds the text of a foreign error in a message, in bytes.
+const maxLine = 1000
+
+// Line is err in one line of bounded length, whatever a registry or a daemon put into it.
+func Line(err error) string {
+	line := strings.Join(strings.FieldsFunc(err.Error(), isBreak), " ")
+	if len(line) > maxLine {
+		line = strings.ToValidUTF8(line[:maxLine], "") + "…"
+	}
+	return line
+}
+
+func isBreak(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }
