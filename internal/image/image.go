@@ -283,14 +283,14 @@ func (img Image) Is(ref reference.Reference, p platform.Platform) error {
 }
 
 // Layer opens layer i. What it returns is verified: its last byte is handed on only once digest and size are known to
-// be right, and any difference is ErrVerify. The caller closes it.
+// be right, and any difference is ErrVerify. Whatever goes wrong is ErrRead. The caller closes it.
 func (img Image) Layer(ctx context.Context, i int) (io.ReadCloser, error) {
 	d := img.layers[i].Descriptor
 	rc, err := img.source.Blob(ctx, d)
 	if err != nil {
-		return nil, fmt.Errorf("opening layer %s: %w", short(d.Digest), err)
+		return nil, fmt.Errorf("%w: opening layer %s: %w", ErrRead, short(d.Digest), err)
 	}
-	return newVerifier(rc, d), nil
+	return sourceReader{newVerifier(rc, d)}, nil
 }
 
 // short is the part of a digest that people compare.
