@@ -4,7 +4,6 @@ package image
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -70,175 +69,12 @@ type Image struct {
 	root, manifest, config Document
 	layers                 []Layer
 	source                 Source
+	observe                func(n int)
+	head                   []byte // what the archive holds before the layers
 }
 
 // ErrVerify is the cause of every refusal of bytes that are not what their digest, size or format says.
 var ErrVerify = errors.New("verification")
-
-// New verifies the chain and makes an Image. Any break in it is ErrVerify.
-func New(p Parts) (Image, error) {
-	img := Image{ref: p.Reference, platform: platform.Normalize(p.Platform), source: p.Source}
-	if p.Reference.IsZero() || p.Source == nil {
-		return Image{}, errors.New("image: a reference and a source are needed")
-	}
-	for _, stage := range []func(Parts) error{img.verifyRoot, img.verifyManifest, img.verifyConfig} {
-		if err := stage(p); err != nil {
-			return Image{}, fmt.Errorf("%w of %s: %w", ErrVerify, p.Reference.Familiar(), err)
-		}
-	}
-	return img, nil
-}
-
-// verifyRoot holds the root to the digest of the reference, where it has one.
-func (img *Image) verifyRoot(p Parts) error {
-	root, err := newDocument("root", p.Root)
-	if err != nil {
-		return err
-	}
-	if want := p.Reference.Digest(); want != "" && root.Digest != want {
-		return fmt.Errorf("root is %s, the reference says %s", root.Digest, want)
-	}
-	img.root = root
-	return nil
-}
-
-// verifyManifest holds the manifest to the root: it is the root, or the root lists it for this platform.
-func (img *Image) verifyManifest(p Parts) error {
-	manifest, err := newDocument("manifest", p.Manifest)
-	if err != nil {
-		return err
-	}
-	if !IsManifest(manifest.MediaType) {
-		return fmt.Errorf("manifest has media type %q, which is no image manifest", manifest.MediaType)
-	}
-	img.manifest = manifest
-	if manifest.Digest == img.root.Digest {
-		return nil
-	}
-	if !IsIndex(img.root.MediaType) {
-		return fmt.Errorf("root %s is no index and not the manifest %s", img.root.Digest, manifest.Digest)
-	}
-	var index ocispec.Index
-	if err := json.Unmarshal(img.root.Data, &index); err != nil {
-		return fmt.Errorf("root: %w", err)
-	}
-	for _, d := range index.Manifests {
-		if d.Digest == manifest.Digest && d.Size == int64(len(manifest.Data)) {
-			return nil
-		}
-	}
-	return fmt.Errorf("root %s does not list manifest %s", img.root.Digest, manifest.Digest)
-}
-
-// verifyConfig holds the config to the manifest, the platform to the config, and takes the layers from both.
-func (img *Image) verifyConfig(p Parts) error {
-	var manifest ocispec.Manifest
-	if err := json.Unmarshal(img.manifest.Data, &manifest); err != nil {
-		return fmt.Errorf("manifest: %w", err)
-	}
-	img.config = Document{MediaType: manifest.Config.MediaType, Digest: digest.FromBytes(p.Config), Data: p.Config}
-	if want := manifest.Config; img.config.Digest != want.Digest || int64(len(p.Config)) != want.Size {
-		return fmt.Errorf("config is %s (%d bytes), the manifest says %s (%d bytes)", img.config.Digest, len(p.Config), want.Digest, want.Size)
-	}
-	var config ocispec.Image
-	if err := json.Unmarshal(p.Config, &config); err != nil {
-		return fmt.Errorf("config: %w", err)
-	}
-	have := platform.Normalize(platform.Platform{OS: config.OS, Architecture: config.Architecture, Variant: config.Variant})
-	if have.OS != img.platform.OS || have.Architecture != img.platform.Architecture {
-		return fmt.Errorf("config is for %s, %s was asked for", have, img.platform)
-	}
-	return img.takeLayers(manifest.Layers, config.RootFS.DiffIDs)
-}
-
-func (img *Image) takeLayers(descriptors []ocispec.Descriptor, diffIDs []digest.Digest) error {
-	if len(descriptors) != len(diffIDs) {
-		return fmt.Errorf("manifest has %d layers, config has %d diff ids", len(descriptors), len(diffIDs))
-	}
-	if len(descriptors) > MaxLayers {
-		return fmt.Errorf("%d layers, at most %d are allowed", len(descriptors), MaxLayers)
-	}
-	img.layers = make([]Layer, len(descriptors))
-	for i, d := range descriptors {
-		if err := checkLayer(d, diffIDs[i]); err != nil {
-			return fmt.Errorf("layer %d: %w", i, err)
-		}
-		img.layers[i] = Layer{Descriptor: d, DiffID: diffIDs[i]}
-	}
-	return nil
-}
-
-func checkLayer(d ocispec.Descriptor, diffID digest.Digest) error {
-	if d.Size < 0 || d.Size > MaxLayer {
-		return fmt.Errorf("size %d is out of bounds", d.Size)
-	}
-	for _, sum := range []digest.Digest{d.Digest, diffID} {
-		if err := sum.Validate(); err != nil {
-			return fmt.Errorf("digest %q: %w", sum, err)
-		}
-		if sum.Algorithm() != digest.SHA256 {
-			return fmt.Errorf("digest %q: only sha256 is supported", sum)
-		}
-	}
-	return nil
-}
-
-// newDocument bounds data, reads its media type and takes its digest.
-func newDocument(what string, data []byte) (Document, error) {
-	if len(data) > MaxDocument {
-		return Document{}, fmt.Errorf("%s has %d bytes, at most %d are allowed", what, len(data), MaxDocument)
-	}
-	mediaType, err := MediaType(data)
-	if err != nil {
-		return Document{}, fmt.Errorf("%s: %w", what, err)
-	}
-	return Document{MediaType: mediaType, Digest: digest.FromBytes(data), Data: data}, nil
-}
-
-// MediaType reads the media type of a manifest or index from its own body. The OCI image-spec leaves the field
-// optional, so a document without it is told by its shape.
-func MediaType(data []byte) (string, error) {
-	var doc struct {
-		SchemaVersion int             `json:"schemaVersion"`
-		MediaType     string          `json:"mediaType"`
-		Manifests     json.RawMessage `json:"manifests"`
-		Config        json.RawMessage `json:"config"`
-	}
-	if err := json.Unmarshal(data, &doc); err != nil {
-		return "", fmt.Errorf("no JSON document: %w", err)
-	}
-	switch {
-	case doc.SchemaVersion != 2:
-		return "", fmt.Errorf("unsupported manifest: schema version %d", doc.SchemaVersion)
-	case (doc.Manifests == nil) == (doc.Config == nil):
-		return "", errors.New("unsupported manifest: neither an image manifest nor an index")
-	case doc.MediaType != "":
-		if IsIndex(doc.MediaType) != (doc.Manifests != nil) {
-			return "", fmt.Errorf("media type %q does not match the document", doc.MediaType)
-		}
-		return doc.MediaType, nil
-	case doc.Manifests != nil:
-		return ocispec.MediaTypeImageIndex, nil
-	default:
-		return ocispec.MediaTypeImageManifest, nil
-	}
-}
-
-// Docker's media types, from its image manifest v2 schema 2 specification.
-const (
-	mediaTypeDockerList     = "application/vnd.docker.distribution.manifest.list.v2+json"
-	mediaTypeDockerManifest = "application/vnd.docker.distribution.manifest.v2+json"
-)
-
-// IsIndex says whether mediaType is an OCI index or a Docker manifest list.
-func IsIndex(mediaType string) bool {
-	return mediaType == ocispec.MediaTypeImageIndex || mediaType == mediaTypeDockerList
-}
-
-// IsManifest says whether mediaType is an OCI or Docker image manifest.
-func IsManifest(mediaType string) bool {
-	return mediaType == ocispec.MediaTypeImageManifest || mediaType == mediaTypeDockerManifest
-}
 
 // Reference is the pin that the image answers to.
 func (img Image) Reference() reference.Reference { return img.ref }
@@ -282,15 +118,39 @@ func (img Image) Is(ref reference.Reference, p platform.Platform) error {
 	return nil
 }
 
+// Observe is img with f called for every run of layer bytes that is read, n of them; it may be called from several
+// goroutines. An observer that img has already is called as well.
+func (img Image) Observe(f func(n int)) Image {
+	before := img.observe
+	img.observe = f
+	if before != nil {
+		img.observe = func(n int) { before(n); f(n) }
+	}
+	return img
+}
+
 // Layer opens layer i. What it returns is verified: its last byte is handed on only once digest and size are known to
-// be right, and any difference is ErrVerify. Whatever goes wrong is ErrRead. The caller closes it.
+// be right, and any difference is ErrVerify. Reads end with ctx. The caller closes it.
 func (img Image) Layer(ctx context.Context, i int) (io.ReadCloser, error) {
 	d := img.layers[i].Descriptor
 	rc, err := img.source.Blob(ctx, d)
 	if err != nil {
-		return nil, fmt.Errorf("%w: opening layer %s: %w", ErrRead, short(d.Digest), err)
+		return nil, fmt.Errorf("opening layer %s: %w", short(d.Digest), err)
 	}
-	return sourceReader{newVerifier(rc, d)}, nil
+	return newVerifier(ctx, rc, d, img.observe), nil
+}
+
+// copyLayer copies layer i to w.
+func (img Image) copyLayer(ctx context.Context, w io.Writer, i int, buf []byte) error {
+	layer, err := img.Layer(ctx, i)
+	if err != nil {
+		return err
+	}
+	defer layer.Close()
+	if _, err := io.CopyBuffer(w, layer, buf); err != nil {
+		return fmt.Errorf("copying layer %s: %w", short(img.layers[i].Descriptor.Digest), err)
+	}
+	return nil
 }
 
 // short is the part of a digest that people compare.

@@ -1,30 +1,43 @@
 package image
 
 import (
+	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"hash"
 	"io"
 
-	"crypto/sha256"
-	"encoding/hex"
-
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
+// Verify reads every layer of img to its end. A layer that is not what its digest says is ErrVerify; the documents
+// were verified when img was made.
+func Verify(ctx context.Context, img Image) error {
+	buf := make([]byte, copyBuffer)
+	for _, s := range img.stored() {
+		if err := img.copyLayer(ctx, io.Discard, s.layer, buf); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // verifier hands a blob on while it hashes it, and holds the last byte back until the whole is known to be right. So
 // a consumer that has seen all bytes has seen verified bytes, and one that has not will see an error, never io.EOF.
 type verifier struct {
-	rc   io.ReadCloser
-	want ocispec.Descriptor
-	sum  hash.Hash
-	seen int64
-	err  error
+	ctx     context.Context // ends the reads, as the io.Reader's caller can't
+	rc      io.ReadCloser
+	want    ocispec.Descriptor
+	observe func(n int)
+	sum     hash.Hash
+	seen    int64
+	err     error
 }
 
-func newVerifier(rc io.ReadCloser, want ocispec.Descriptor) *verifier {
-	return &verifier{rc: rc, want: want, sum: sha256.New()}
+func newVerifier(ctx context.Context, rc io.ReadCloser, want ocispec.Descriptor, observe func(int)) *verifier {
+	return &verifier{ctx: ctx, rc: rc, want: want, observe: observe, sum: sha256.New()}
 }
 
 // Read implements io.Reader. A blob that is cut short, too long or wrong ends in ErrVerify.
@@ -32,52 +45,74 @@ func (v *verifier) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
+	if v.err == nil {
+		v.err = v.ctx.Err()
+	}
 	if v.err != nil {
 		return 0, v.err
 	}
-	left := v.want.Size - v.seen
-	if left <= 1 {
-		return v.finish(p)
+	var n int
+	if left := v.want.Size - v.seen; left > 1 {
+		n, v.err = v.most(p[:min(int64(len(p)), left-1)])
+	} else {
+		n, v.err = v.last(p[:left])
 	}
-	n, err := v.rc.Read(p[:min(int64(len(p)), left-1)])
+	if v.observe != nil && n > 0 {
+		v.observe(n)
+	}
+	return n, v.err
+}
+
+// most hands on what comes before the last byte.
+func (v *verifier) most(p []byte) (int, error) {
+	n, err := v.rc.Read(p)
 	v.sum.Write(p[:n])
 	v.seen += int64(n)
 	if errors.Is(err, io.EOF) {
-		err = fmt.Errorf("%w: blob %s ends after %d of %d bytes", ErrVerify, short(v.want.Digest), v.seen, v.want.Size)
+		err = v.short()
 	}
-	v.err = err
 	return n, err
 }
 
-// finish reads what is left, at most one byte, and whatever must not follow, before it hands the last byte on.
-func (v *verifier) finish(p []byte) (int, error) {
-	left := int(v.want.Size - v.seen)
-	tail := make([]byte, left+1)
-	n, err := io.ReadFull(v.rc, tail)
-	if err == nil {
-		v.err = fmt.Errorf("%w: blob %s is longer than %d bytes", ErrVerify, short(v.want.Digest), v.want.Size)
-		return 0, v.err
+// last reads the last byte into p (none of an empty blob), and hands it on once nothing follows and the digest is right.
+func (v *verifier) last(p []byte) (int, error) {
+	var tail [2]byte
+	n, err := readFull(v.rc, tail[:len(p)+1])
+	switch {
+	case err == nil:
+		return 0, fmt.Errorf("%w: blob %s is longer than %d bytes", ErrVerify, short(v.want.Digest), v.want.Size)
+	case !errors.Is(err, io.EOF):
+		return 0, err
+	case n < len(p):
+		return 0, v.short()
 	}
-	if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		v.err = err
-		return 0, v.err
-	}
-	if n < left {
-		v.err = fmt.Errorf("%w: blob %s ends after %d of %d bytes", ErrVerify, short(v.want.Digest), v.seen, v.want.Size)
-		return 0, v.err
-	}
-	v.sum.Write(tail[:n])
+	copy(p, tail[:n])
+	v.sum.Write(p)
 	v.seen += int64(n)
-	if got := digest.NewDigestFromHex("sha256", hex.EncodeToString(v.sum.Sum(nil))); got != v.want.Digest {
-		v.err = fmt.Errorf("%w: blob is %s, %s was asked for", ErrVerify, got, v.want.Digest)
-		return 0, v.err
+	if got := digest.NewDigest(digest.SHA256, v.sum); got != v.want.Digest {
+		return 0, fmt.Errorf("%w: blob is %s, %s was asked for", ErrVerify, got, v.want.Digest)
 	}
-	v.err = io.EOF
-	if n == 0 {
-		return 0, io.EOF
+	return n, io.EOF
+}
+
+// short is the error of a blob that ends too early. It is never io.EOF, which would be a clean end to the consumer.
+func (v *verifier) short() error {
+	return fmt.Errorf("%w: blob %s ends after %d of %d bytes: %w",
+		ErrVerify, short(v.want.Digest), v.seen, v.want.Size, io.ErrUnexpectedEOF)
+}
+
+// readFull fills p. Unlike io.ReadFull it leaves the reader's error as it is: io.EOF says that the data ends, and
+// io.ErrUnexpectedEOF that a connection broke, which is no fault of the data.
+func readFull(r io.Reader, p []byte) (int, error) {
+	n := 0
+	for n < len(p) {
+		m, err := r.Read(p[n:])
+		n += m
+		if err != nil && n < len(p) {
+			return n, err
+		}
 	}
-	p[0] = tail[0]
-	return 1, nil
+	return n, nil
 }
 
 // Close closes the blob beneath.

@@ -1,0 +1,52 @@
+package image
+
+import (
+	"context"
+	"fmt"
+	"io"
+)
+
+// copyBuffer is how much of a layer is in memory at a time, in bytes.
+const copyBuffer = 128 << 10
+
+// Encode writes img's archive, EncodedSize bytes: the same for the same image. Layers are verified as they are
+// written; on an error w has no trailer, so that what it has is no complete tar. Whoever streams the archive on must
+// end that stream with the error as well, because some readers take a tar without trailer.
+func Encode(ctx context.Context, w io.Writer, img Image) error {
+	if err := encode(ctx, w, img); err != nil {
+		return fmt.Errorf("writing the archive of %s: %w", img.ref.Familiar(), err)
+	}
+	return nil
+}
+
+func encode(ctx context.Context, w io.Writer, img Image) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if _, err := w.Write(img.head); err != nil {
+		return err
+	}
+	buf := make([]byte, copyBuffer)
+	for _, s := range img.stored() {
+		if err := img.encodeLayer(ctx, w, s, buf); err != nil {
+			return err
+		}
+	}
+	_, err := w.Write(make([]byte, trailerSize))
+	return err
+}
+
+func (img Image) encodeLayer(ctx context.Context, w io.Writer, s stored, buf []byte) error {
+	h, err := header(blobName(img.layers[s.layer].Descriptor.Digest), s.size)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(h); err != nil {
+		return err
+	}
+	if err := img.copyLayer(ctx, w, s.layer, buf); err != nil {
+		return err
+	}
+	_, err = w.Write(make([]byte, padded(s.size)-s.size))
+	return err
+}

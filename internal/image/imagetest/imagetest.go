@@ -1,0 +1,183 @@
+// Package imagetest makes images for tests: real manifests, configs and gzip'd layers, the same for the same options,
+// kept in memory. It owns no assertions and knows no registry, store or target.
+package imagetest
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pullonce/pullonce/internal/image"
+	"github.com/pullonce/pullonce/internal/platform"
+	"github.com/pullonce/pullonce/internal/reference"
+)
+
+// Options choose an image. The zero value is docker.io/library/test:1 for linux/amd64 with one layer and no index.
+type Options struct {
+	// Reference is the image's tag or canonical name; "test:1" where it is empty.
+	Reference string
+	// Digest appends the root's digest to the reference.
+	Digest bool
+	// ByDigest makes the reference one by digest alone.
+	ByDigest bool
+	// Platform is linux/amd64 where it is zero.
+	Platform platform.Platform
+	// Index puts an index in front, with a child for another platform and an attestation.
+	Index bool
+	// Layers is the number of layers, 1 where it is zero; -1 is none.
+	Layers int
+	// LayerSize is the size of each layer's one file in bytes; 1000 where it is zero.
+	LayerSize int
+	// Repeat appends the first layer once more.
+	Repeat bool
+	// Seed changes the content of the layers, and so every digest.
+	Seed uint64
+}
+
+// New is an image with a Source in memory.
+func New(t testing.TB, o Options) image.Image {
+	t.Helper()
+	img, err := image.New(Parts(t, o))
+	require.NoError(t, err)
+	return img
+}
+
+// Blobs is a Source in memory.
+type Blobs map[digest.Digest][]byte
+
+// Blob implements image.Source.
+func (b Blobs) Blob(_ context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
+	data, ok := b[d.Digest]
+	if !ok {
+		return nil, fmt.Errorf("no blob %s", d.Digest)
+	}
+	return io.NopCloser(bytes.NewReader(data)), nil
+}
+
+// Parts are what New makes an image of; the Source is of type Blobs.
+func Parts(t testing.TB, o Options) image.Parts {
+	t.Helper()
+	o = o.withDefaults()
+	blobs := Blobs{}
+	config := ocispec.Image{Platform: ocispec.Platform{
+		OS: o.Platform.OS, Architecture: o.Platform.Architecture, Variant: o.Platform.Variant,
+	}}
+	config.Config.Cmd = []string{"/layer-0"}
+	config.RootFS.Type = "layers"
+	manifest := ocispec.Manifest{
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, Layers: []ocispec.Descriptor{},
+	}
+	for i := range o.Layers {
+		blob, diffID := layer(t, fmt.Sprintf("layer-%d", i), o.LayerSize, o.Seed+uint64(i))
+		manifest.Layers = append(manifest.Layers, blobs.add(ocispec.MediaTypeImageLayerGzip, blob))
+		config.RootFS.DiffIDs = append(config.RootFS.DiffIDs, diffID)
+	}
+	if o.Repeat {
+		manifest.Layers = append(manifest.Layers, manifest.Layers[0])
+		config.RootFS.DiffIDs = append(config.RootFS.DiffIDs, config.RootFS.DiffIDs[0])
+	}
+	p := image.Parts{Platform: o.Platform, Config: encode(t, config), Source: blobs}
+	manifest.Config = blobs.add(ocispec.MediaTypeImageConfig, p.Config)
+	p.Manifest = encode(t, manifest)
+	p.Root = p.Manifest
+	if o.Index {
+		p.Root = index(t, o, p.Manifest)
+	}
+	p.Reference = o.reference(t, p.Root)
+	return p
+}
+
+func (o Options) withDefaults() Options {
+	if o.Reference == "" {
+		o.Reference = "test:1"
+	}
+	if o.Platform.IsZero() {
+		o.Platform = platform.Platform{OS: "linux", Architecture: "amd64"}
+	}
+	if o.LayerSize == 0 {
+		o.LayerSize = 1000
+	}
+	switch o.Layers {
+	case 0:
+		o.Layers = 1
+	case -1:
+		o.Layers = 0
+	}
+	return o
+}
+
+func (o Options) reference(t testing.TB, root []byte) reference.Reference {
+	ref, err := reference.Parse(o.Reference)
+	require.NoError(t, err)
+	switch {
+	case o.ByDigest:
+		return reference.MustParse(ref.WithDigest(digest.FromBytes(root)))
+	case o.Digest:
+		return reference.MustParse(ref.Tagged() + "@" + digest.FromBytes(root).String())
+	}
+	return ref
+}
+
+// index lists manifest beside an attestation and a child for another platform, neither of which exists.
+func index(t testing.TB, o Options, manifest []byte) []byte {
+	child := descriptor(ocispec.MediaTypeImageManifest, manifest)
+	child.Platform = &ocispec.Platform{OS: o.Platform.OS, Architecture: o.Platform.Architecture, Variant: o.Platform.Variant}
+	other := descriptor(ocispec.MediaTypeImageManifest, []byte("other"))
+	other.Platform = &ocispec.Platform{OS: "linux", Architecture: "s390x"}
+	attestation := descriptor(ocispec.MediaTypeImageManifest, []byte("attestation"))
+	attestation.Platform = &ocispec.Platform{OS: "unknown", Architecture: "unknown"}
+	attestation.Annotations = map[string]string{
+		"vnd.docker.reference.digest": child.Digest.String(),
+		"vnd.docker.reference.type":   "attestation-manifest",
+	}
+	return encode(t, ocispec.Index{
+		Versioned: specs.Versioned{SchemaVersion: 2},
+		MediaType: ocispec.MediaTypeImageIndex,
+		Manifests: []ocispec.Descriptor{other, child, attestation},
+	})
+}
+
+// layer is a gzip'd tar with one file of pseudo-random bytes, and its diff id.
+func layer(t testing.TB, name string, size int, seed uint64) (blob []byte, diffID digest.Digest) {
+	content := make([]byte, size)
+	_, err := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16)}).Read(content)
+	require.NoError(t, err)
+	var plain, packed bytes.Buffer
+	tw := tar.NewWriter(&plain)
+	require.NoError(t, tw.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(size), Format: tar.FormatUSTAR}))
+	_, err = tw.Write(content)
+	require.NoError(t, err)
+	require.NoError(t, tw.Close())
+	zw := gzip.NewWriter(&packed)
+	_, err = zw.Write(plain.Bytes())
+	require.NoError(t, err)
+	require.NoError(t, zw.Close())
+	return packed.Bytes(), digest.FromBytes(plain.Bytes())
+}
+
+func (b Blobs) add(mediaType string, data []byte) ocispec.Descriptor {
+	d := descriptor(mediaType, data)
+	b[d.Digest] = data
+	return d
+}
+
+func descriptor(mediaType string, data []byte) ocispec.Descriptor {
+	return ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(data), Size: int64(len(data))}
+}
+
+func encode(t testing.TB, v any) []byte {
+	data, err := json.Marshal(v)
+	require.NoError(t, err)
+	return data
+}
