@@ -15,14 +15,21 @@ type Platform struct {
 	OS, Architecture, Variant string
 }
 
-// aliases are the names that uname and older tools use, as containerd's platforms package folds them.
-var aliases = map[string]Platform{
-	"i386":    {Architecture: "386"},
-	"x86_64":  {Architecture: "amd64"},
-	"x86-64":  {Architecture: "amd64"},
-	"aarch64": {Architecture: "arm64"},
-	"armhf":   {Architecture: "arm", Variant: "v7"},
-	"armel":   {Architecture: "arm", Variant: "v6"},
+// unalias folds the names that uname and older tools use, as containerd's platforms package does.
+func unalias(p Platform) Platform {
+	switch p.Architecture {
+	case "i386":
+		p.Architecture = "386"
+	case "x86_64", "x86-64":
+		p.Architecture = "amd64"
+	case "aarch64":
+		p.Architecture = "arm64"
+	case "armhf":
+		p.Architecture, p.Variant = "arm", cmp.Or(p.Variant, "v7")
+	case "armel":
+		p.Architecture, p.Variant = "arm", cmp.Or(p.Variant, "v6")
+	}
+	return p
 }
 
 // Host is the platform of images that this machine's containers run: always linux, with the host's architecture.
@@ -49,10 +56,7 @@ func Parse(s string) (Platform, error) {
 // Normalize folds the spellings of one platform into one: lower case, amd64 for x86_64, no variant where it is the
 // default of its architecture (arm64/v8, amd64/v1), arm/v7 for a bare arm.
 func Normalize(p Platform) Platform {
-	p = Platform{strings.ToLower(p.OS), strings.ToLower(p.Architecture), strings.ToLower(p.Variant)}
-	if alias, ok := aliases[p.Architecture]; ok {
-		p.Architecture, p.Variant = alias.Architecture, cmp.Or(p.Variant, alias.Variant)
-	}
+	p = unalias(Platform{strings.ToLower(p.OS), strings.ToLower(p.Architecture), strings.ToLower(p.Variant)})
 	switch {
 	case p.Architecture == "arm64" && (p.Variant == "v8" || p.Variant == "8"),
 		p.Architecture == "amd64" && p.Variant == "v1":

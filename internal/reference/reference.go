@@ -23,7 +23,8 @@ type Reference struct {
 }
 
 // Parse reads what a person wrote. The grammar is that of distribution/reference, with the spellings refused that
-// other tools let pass: white space, a scheme, upper case in the repository, a digest other than SHA-256.
+// other tools let pass: white space, a scheme, a digest other than SHA-256, and upper case in the repository or in the
+// registry, because a host name in two spellings would be two images.
 func Parse(s string) (Reference, error) {
 	switch {
 	case s == "":
@@ -34,9 +35,13 @@ func Parse(s string) (Reference, error) {
 		scheme, rest, _ := strings.Cut(s, "://")
 		return Reference{}, fmt.Errorf("reference %q starts with a scheme: drop %q and write %q", s, scheme+"://", rest)
 	}
+	name, _, _ := strings.Cut(s, "@")
+	if repository := cutTag(name); strings.ToLower(repository) != repository {
+		return Reference{}, fmt.Errorf("reference %q has upper case before its tag: write it in lower case", s)
+	}
 	named, err := reference.ParseNormalizedNamed(s)
 	if err != nil {
-		return Reference{}, explain(s, err)
+		return Reference{}, fmt.Errorf("invalid reference %q: %w", s, err)
 	}
 	ref := Reference{domain: reference.Domain(named), path: reference.Path(named)}
 	if tagged, ok := named.(reference.Tagged); ok {
@@ -54,11 +59,13 @@ func Parse(s string) (Reference, error) {
 	return ref, nil
 }
 
-func explain(s string, err error) error {
-	if errors.Is(err, reference.ErrNameContainsUppercase) {
-		return fmt.Errorf("reference %q has upper case in its repository: write it in lower case", s)
+// cutTag is name without its tag. A colon before the last slash is that of a port or of an IPv6 address.
+func cutTag(name string) string {
+	slash := strings.LastIndexByte(name, '/')
+	if colon := strings.IndexByte(name[slash+1:], ':'); colon >= 0 {
+		return name[:slash+1+colon]
 	}
-	return fmt.Errorf("invalid reference %q: %w", s, err)
+	return name
 }
 
 // MustParse is Parse for constants; it panics on an invalid reference.
@@ -119,11 +126,20 @@ func (r Reference) String() string {
 	return s
 }
 
-// Familiar is the short form that people and the docker command show: "redis:7".
+// Familiar is the short form that people and the docker command show, as in "redis:7". It always parses back to r: where
+// the short form would mean another repository ("docker.io/localhost/x"), it stays long.
 func (r Reference) Familiar() string {
-	s := r.String()
-	s = strings.TrimPrefix(s, "docker.io/")
-	return strings.TrimPrefix(s, "library/")
+	full := r.String()
+	for _, prefix := range []string{"docker.io/library/", "docker.io/"} {
+		short, ok := strings.CutPrefix(full, prefix)
+		if !ok {
+			continue
+		}
+		if back, err := Parse(short); err == nil && back == r {
+			return short
+		}
+	}
+	return full
 }
 
 // MarshalText writes the canonical form.
