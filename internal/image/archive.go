@@ -59,7 +59,9 @@ type dockerImage struct {
 }
 
 // makeHead is the last stage of New: it writes the archive's head.
-func (img *Image) makeHead(Parts) error {
+func (img *Image) makeHead(Parts) error { return img.writeHead(img.index(), img.dockerImage()) }
+
+func (img *Image) writeHead(index ocispec.Index, docker dockerImage) error {
 	var head bytes.Buffer
 	for _, own := range []struct {
 		name string
@@ -67,8 +69,8 @@ func (img *Image) makeHead(Parts) error {
 	}{
 		{metadataName, img.metadata()},
 		{ocispec.ImageLayoutFile, ocispec.ImageLayout{Version: ocispec.ImageLayoutVersion}},
-		{ocispec.ImageIndexFile, img.index()},
-		{dockerName, []dockerImage{img.dockerImage()}},
+		{ocispec.ImageIndexFile, index},
+		{dockerName, []dockerImage{docker}},
 	} {
 		data, err := json.Marshal(own.doc)
 		if err != nil {
