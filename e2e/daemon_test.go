@@ -52,28 +52,32 @@ func forEachEngine(t *testing.T, test func(t *testing.T, d *daemon)) {
 type daemon struct {
 	engine
 	dockerd *process
-	// dir holds everything of the daemon; dataRoot, below it, its images.
-	dir, dataRoot, socket string
+	// dir holds everything of the daemon; roots, below it, what it is given to keep.
+	dir, roots, socket string
 }
 
 // start runs a new, empty daemon until the test ends.
 func (e engine) start(t *testing.T) *daemon {
 	t.Helper()
-	return e.startIn(t, tempDir(t))
+	return e.startOn(t, 0)
 }
 
-// startIn is start in a folder that the test has prepared.
-func (e engine) startIn(t *testing.T, dir string) *daemon {
+// startOn is start with a disk that has room for size bytes; 0 is no bound.
+func (e engine) startOn(t *testing.T, size int64) *daemon {
 	t.Helper()
-	d := &daemon{engine: e, dir: dir, dataRoot: filepath.Join(dir, "data"), socket: filepath.Join(dir, "docker.sock")}
+	dir := tempDir(t)
+	d := &daemon{engine: e, dir: dir, roots: filepath.Join(dir, "roots"), socket: filepath.Join(dir, "docker.sock")}
+	if size > 0 {
+		mountTmpfs(t, d.roots, size)
+	}
 	containerdSocket := filepath.Join(dir, "c.sock")
 	c := start(t, dir, "containerd", e.env(), e.path(t, "containerd"), "--address", containerdSocket,
-		"--root", filepath.Join(dir, "croot"), "--state", filepath.Join(dir, "cstate"),
+		"--root", filepath.Join(d.roots, "containerd"), "--state", filepath.Join(dir, "cstate"),
 		"--config", writeFile(t, dir, "containerd.toml", "version = 2\ndisabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n"))
 	c.eventually(t, "containerd listens", func() bool { return exists(containerdSocket) })
 	d.dockerd = start(t, dir, "dockerd", e.env(), append([]string{e.path(t, "dockerd"),
 		"--config-file", writeFile(t, dir, "daemon.json", "{}\n"), "--containerd", containerdSocket, "--host", d.host(),
-		"--data-root", d.dataRoot, "--exec-root", filepath.Join(dir, "exec"), "--pidfile", filepath.Join(dir, "docker.pid"),
+		"--data-root", filepath.Join(d.roots, "docker"), "--exec-root", filepath.Join(dir, "exec"), "--pidfile", filepath.Join(dir, "docker.pid"),
 		"--iptables=false", "--ip6tables=false", "--bridge=none"}, e.flags...)...)
 	d.dockerd.eventually(t, "dockerd answers", d.answers)
 	return d

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -51,7 +52,7 @@ var images = sync.OnceValues(func() (fixtures, error) {
 		return fixtures{}, err
 	}
 	err = f.push(r, layers)
-	return f, firstError(err, r.stop(), os.RemoveAll(filepath.Join(dir, "layers")))
+	return f, errors.Join(err, r.stop(), os.RemoveAll(filepath.Join(dir, "layers")))
 })
 
 // sizes of the files of the layers after the first, in bytes: two for small, of which medium shares one and adds four
@@ -67,16 +68,11 @@ func writeLayers(dir string) (map[string][]layerFile, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	program, err := os.ReadFile(busybox)
-	if err != nil {
-		return nil, fmt.Errorf("reading busybox, which .ci/run installs: %w", err)
-	}
 	layers := map[string][]layerFile{"base": make([]layerFile, 1)}
 	var group errgroup.Group
 	group.SetLimit(2)
 	group.Go(func() (err error) {
-		layers["base"][0], err = writeLayer(filepath.Join(dir, "base"),
-			file{name: "bin/busybox", mode: 0o755, size: int64(len(program)), data: bytes.NewReader(program)})
+		layers["base"][0], err = busyboxLayer(filepath.Join(dir, "base"))
 		return err
 	})
 	seed := uint64(0)
@@ -94,6 +90,15 @@ func writeLayers(dir string) (map[string][]layerFile, error) {
 		}
 	}
 	return layers, group.Wait()
+}
+
+// busyboxLayer holds /bin/busybox.
+func busyboxLayer(name string) (layerFile, error) {
+	program, err := os.ReadFile(busybox)
+	if err != nil {
+		return layerFile{}, fmt.Errorf("reading busybox, which .ci/run installs: %w", err)
+	}
+	return writeLayer(name, file{name: "bin/busybox", mode: 0o755, size: int64(len(program)), data: bytes.NewReader(program)})
 }
 
 // text is a small file.

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -57,7 +58,7 @@ func writeLayer(name string, files ...file) (l layerFile, err error) {
 	if err != nil {
 		return layerFile{}, err
 	}
-	defer func() { err = firstError(err, f.Close()) }()
+	defer func() { err = errors.Join(err, f.Close()) }()
 	compressed, unpacked, count := sha256.New(), sha256.New(), &counter{}
 	gz, err := gzip.NewWriterLevel(io.MultiWriter(f, compressed, count), gzip.BestSpeed)
 	if err != nil {
@@ -105,15 +106,6 @@ func (c *counter) Write(p []byte) (int, error) {
 
 func sum(h hash.Hash) v1.Hash {
 	return v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(h.Sum(nil))}
-}
-
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // mixed is endless content that packs to about a third, as images do: of three blocks, one is noise and two are the

@@ -8,6 +8,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -29,7 +30,8 @@ func TestMain(m *testing.M) {
 	os.Exit(runIn(m))
 }
 
-// runIn gives the tests one folder to work in, short enough for the paths of sockets, and removes it.
+// runIn gives the tests one folder to work in, short enough for the paths of sockets and open to the other users that
+// tests run the program as, and removes it.
 func runIn(m *testing.M) int {
 	if os.Getenv(envGate) != "1" || os.Getenv(envWorkDir) != "" {
 		return m.Run()
@@ -40,7 +42,7 @@ func runIn(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	if err := os.Setenv(envWorkDir, dir); err != nil {
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Setenv(envWorkDir, dir)); err != nil {
 		fmt.Fprintln(os.Stderr, "naming the work folder:", err)
 		return 1
 	}
@@ -65,6 +67,7 @@ func tempDir(t *testing.T) string {
 		unmountBelow(t, dir)
 		require.NoError(t, os.RemoveAll(dir))
 	})
+	require.NoError(t, os.Chmod(dir, 0o755))
 	return dir
 }
 
