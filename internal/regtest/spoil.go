@@ -128,7 +128,7 @@ func hangUp(w http.ResponseWriter, err error) {
 	for inner := w; inner != nil; {
 		switch v := inner.(type) {
 		case *exchange:
-			v.fail(err)
+			v.fail(&net.OpError{Op: "read", Net: "tcp", Err: err})
 			return
 		case interface{ Unwrap() http.ResponseWriter }:
 			inner = v.Unwrap()

@@ -81,7 +81,6 @@ func (t wire) serverSide(ctx context.Context, req *http.Request) *http.Request {
 type exchange struct {
 	header   http.Header
 	request  *http.Request
-	cancel   context.CancelFunc
 	body     *io.PipeWriter
 	reader   io.ReadCloser
 	started  chan struct{} // closed once response or err is set
@@ -93,7 +92,7 @@ type exchange struct {
 func newExchange(req *http.Request, cancel context.CancelFunc) *exchange {
 	r, w := io.Pipe()
 	return &exchange{
-		header: http.Header{}, request: req, cancel: cancel, body: w,
+		header: http.Header{}, request: req, body: w,
 		reader: readCloser{r, cancel}, started: make(chan struct{}),
 	}
 }
@@ -153,12 +152,12 @@ func (x *exchange) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// fail breaks the connection.
+// fail breaks the connection; err is what the client sees.
 func (x *exchange) fail(err error) {
 	if x.err != nil {
 		return
 	}
-	x.err = &net.OpError{Op: "read", Net: "tcp", Err: err}
+	x.err = err
 	if x.response == nil {
 		close(x.started)
 	}
@@ -181,6 +180,10 @@ func (x *exchange) serve(h http.Handler, req *http.Request) {
 
 func (x *exchange) finish() {
 	if x.err != nil {
+		return
+	}
+	if err := context.Cause(x.request.Context()); err != nil {
+		x.fail(err)
 		return
 	}
 	x.Flush()
