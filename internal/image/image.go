@@ -147,7 +147,7 @@ func (img Image) copyLayer(ctx context.Context, w io.Writer, i int, buf []byte) 
 		return err
 	}
 	defer layer.Close()
-	if _, err := io.CopyBuffer(w, layer, buf); err != nil {
+	if _, err := io.CopyBuffer(struct{ io.Writer }{w}, layer, buf); err != nil {
 		return fmt.Errorf("copying layer %s: %w", short(img.layers[i].Descriptor.Digest), err)
 	}
 	return nil

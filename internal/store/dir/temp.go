@@ -1,0 +1,118 @@
+package dir
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const (
+	// tempPrefix is what the names of temporary files begin with. They stand beside the archive that they become.
+	tempPrefix = "." + archiveName + "-"
+	// attempts bounds how often a lost race with another process is run again.
+	attempts = 10
+	// staleAge is when a temporary file that nobody writes to counts as left behind, where files can't be locked.
+	staleAge = 24 * time.Hour
+)
+
+// temp is the temporary file of an entry. It is locked as long as its writer lives, so that others can tell.
+type temp struct {
+	root      *os.Root
+	key, name string // name is the path below root
+	file      *os.File
+}
+
+// newTemp makes a temporary file in the directory of key.
+func newTemp(root *os.Root, key string) (*temp, error) {
+	for range attempts {
+		name := filepath.Join(key, tempPrefix+rand.Text())
+		f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if err != nil {
+			return nil, err
+		}
+		t := &temp{root, key, name, f}
+		if t.claim() {
+			return t, nil
+		}
+		t.discard()
+	}
+	return nil, fmt.Errorf("making a temporary file for %s: others take it for stale", key)
+}
+
+// claim locks the file. It is lost where another process took it for stale between its making and its locking.
+func (t *temp) claim() bool {
+	if err := tryLock(t.file); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return false
+	}
+	ours, err := t.file.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := t.root.Lstat(t.name)
+	return err == nil && os.SameFile(ours, there)
+}
+
+// publish gives the file its final name, if that is still free: an entry stays as it is, and both are whole.
+func (t *temp) publish() error {
+	if err := t.file.Sync(); err != nil {
+		return err
+	}
+	final := filepath.Join(t.key, archiveName)
+	err := t.root.Link(t.name, final)
+	switch {
+	case err == nil, errors.Is(err, fs.ErrExist):
+	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, fs.ErrPermission): // a file system without hard links
+		if err := t.root.Rename(t.name, final); err != nil {
+			return err
+		}
+	default:
+		return err
+	}
+	if dir, err := t.root.OpenRoot(t.key); err == nil {
+		syncDir(dir)
+		dir.Close()
+	}
+	return nil
+}
+
+// discard removes the temporary name, if it is still there, and lets the file go.
+func (t *temp) discard() {
+	_ = t.root.Remove(t.name)
+	t.file.Close()
+}
+
+// staleTemps are the temporary files in the directory name whose writers are gone, as paths below root.
+func staleTemps(root *os.Root, name string) []string {
+	files, err := fs.ReadDir(root.FS(), name)
+	if err != nil {
+		return nil
+	}
+	var stale []string
+	for _, f := range files {
+		path := filepath.Join(name, f.Name())
+		if f.Type().IsRegular() && strings.HasPrefix(f.Name(), tempPrefix) && isStale(root, path) {
+			stale = append(stale, path)
+		}
+	}
+	return stale
+}
+
+// isStale says whether nobody holds the lock of a temporary file, and where there are no locks, whether it is old.
+func isStale(root *os.Root, name string) bool {
+	f, err := root.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	err = tryLock(f)
+	if !errors.Is(err, errors.ErrUnsupported) {
+		return err == nil
+	}
+	info, err := f.Stat()
+	return err == nil && time.Since(info.ModTime()) > staleAge
+}
