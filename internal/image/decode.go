@@ -26,6 +26,12 @@ type Ranger interface {
 	Range(ctx context.Context, off, n int64) (io.ReadCloser, error)
 }
 
+// Headed is an io.ReaderAt that knows how large the head is, in bytes, or how much of it is at hand. Decode reads as much
+// at first.
+type Headed interface {
+	HeadSize() int64
+}
+
 // Decode reads the head of the archive in the first size bytes of r: one read of at most 256 KiB, and more only for
 // larger documents. Layers are read from r when they are asked for, so r must outlive the image. Every byte of the
 // head and the size are held to what Encode writes; a difference is ErrVerify. An error of r itself is not.
@@ -41,7 +47,10 @@ func Decode(ctx context.Context, r io.ReaderAt, size int64) (Image, error) {
 }
 
 func decode(r io.ReaderAt, size int64) (Image, error) {
-	h := headReader{r: r, size: size}
+	h := headReader{r: r, size: size, ahead: prefixSize}
+	if headed, ok := r.(Headed); ok {
+		h.ahead = headed.HeadSize()
+	}
 	parts, err := h.parts()
 	if err != nil {
 		return Image{}, err
@@ -99,10 +108,11 @@ func verifyZeros(r io.ReaderAt, from, to int64) error {
 
 // headReader reads the members of the head one after the other.
 type headReader struct {
-	r    io.ReaderAt
-	size int64
-	buf  []byte // what was read so far, from the first byte on
-	at   int64  // where the next member starts
+	r     io.ReaderAt
+	size  int64
+	ahead int64  // how much to read at once, where that much is not needed
+	buf   []byte // what was read so far, from the first byte on
+	at    int64  // where the next member starts
 }
 
 // parts reads all members of the head. Those that repeat what the others say are compared afterwards, with the rest.
@@ -184,7 +194,7 @@ func (h *headReader) next(n int64) ([]byte, error) {
 		return nil, fmt.Errorf("%w: the archive ends at %d: %w", ErrVerify, h.size, io.ErrUnexpectedEOF)
 	}
 	if have := int64(len(h.buf)); h.at+n > have {
-		more, err := readRange(h.r, have, min(max(prefixSize, h.at+n-have), h.size-have))
+		more, err := readRange(h.r, have, min(max(h.ahead, h.at+n-have), h.size-have))
 		if err != nil {
 			return nil, err
 		}
