@@ -19,6 +19,20 @@ const (
 	Uncertain              // it may be a passing refusal or a real one: a few tries, then permanent
 )
 
+// String is the class as it reads in an error.
+func (c Class) String() string {
+	switch c {
+	case Throttled:
+		return "throttled"
+	case Transient:
+		return "transient"
+	case Uncertain:
+		return "uncertain"
+	default:
+		return "permanent"
+	}
+}
+
 // Classified is an error that knows its class. An error that is not Classified is Permanent.
 type Classified interface {
 	error
