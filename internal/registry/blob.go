@@ -34,22 +34,17 @@ func (f *fetch) Blob(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, 
 
 // download writes a blob to a file, and begins again when what came is another one.
 func (f *fetch) download(ctx context.Context, d ocispec.Descriptor, file *os.File) error {
-	var wrong mismatches
+	s, err := f.stream(ctx, d)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
 	for {
-		s, err := f.stream(ctx, d)
-		if err != nil {
+		_, err := io.Copy(file, s)
+		if _, mismatch := errors.AsType[*mismatchError](err); !mismatch || isPermanent(err) {
 			return err
 		}
-		_, err = io.Copy(file, s)
-		_ = s.Close() // it has been read to its end, or the error tells
-		if _, mismatch := errors.AsType[*mismatchError](err); !mismatch {
-			return err
-		}
-		f.budget.failed()
-		f.route.giveUp(s.from, err)
-		if err = wrong.judge(err); isPermanent(err) {
-			return err
-		}
+		s.restart(err)
 		if err := rewind(file); err != nil {
 			return err
 		}

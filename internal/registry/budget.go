@@ -20,6 +20,7 @@ type budget struct {
 	mu       sync.Mutex
 	spent    time.Duration
 	failures int
+	ended    bool // the last failure was the end
 }
 
 // left is what may be spent yet.
@@ -48,11 +49,21 @@ func (b *budget) failed() {
 	b.failures++
 }
 
-// attempts is one, and one more for each that came to nothing.
+// attempts is how many there were, counting those that came to nothing and, unless that was the end, the one that did not.
 func (b *budget) attempts() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return 1 + b.failures
+	if b.ended {
+		return b.failures
+	}
+	return b.failures + 1
+}
+
+// end notes that no other attempt follows.
+func (b *budget) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended = true
 }
 
 // run tries until it works, until another try can't help, or until the budget is spent. Its error counts all that the pull
@@ -74,6 +85,7 @@ func (b *budget) run(ctx context.Context, p retry.Policy, try func(ctx context.C
 	})
 	if end, ok := errors.AsType[*retry.Error](err); ok {
 		end.Attempts += before
+		b.end()
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullonce/pullonce/internal/regtest"
+	"github.com/pullonce/pullonce/internal/retry"
 )
 
 func regtestPlatform(architecture string) ocispec.Platform {
@@ -35,3 +36,6 @@ func requested(r *regtest.Registry) []regtest.Kind {
 	}
 	return out
 }
+
+// steady is the default schedule without chance: its waits are the shortest ones.
+var steady = retry.Policy{Jitter: func() float64 { return 0 }}

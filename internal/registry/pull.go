@@ -34,7 +34,7 @@ type Pull struct {
 	fetch *fetch
 }
 
-// Attempts is one, and one more for each attempt that came to nothing. It grows while layers are read.
+// Attempts is how many attempts the image has taken: one, if all went well. It grows while layers are read.
 func (p *Pull) Attempts() int {
 	if p.fetch == nil {
 		return 1

@@ -33,6 +33,9 @@ type stream struct {
 	ahead []byte        // bytes that came and were not read yet
 	next  int64         // the offset of the byte to come next
 	sum   hash.Hash     // of all bytes before it
+
+	wrong mismatches
+	owed  error // what was wrong with the whole, for the schedule to judge before the next attempt
 }
 
 var _ io.ReadCloser = (*stream)(nil)
@@ -49,6 +52,10 @@ func (f *fetch) stream(ctx context.Context, d ocispec.Descriptor) (*stream, erro
 
 // connect is one attempt: it asks for the rest of the blob and reads its head start.
 func (s *stream) connect(ctx context.Context) error {
+	if err := s.owed; err != nil {
+		s.owed = nil
+		return s.wrong.judge(err)
+	}
 	req := request{method: http.MethodGet, path: "blobs/" + s.want.Digest.String(), offset: s.next, patience: s.fetch.budget}
 	return s.fetch.route.try(ctx, req, func(at place, resp *http.Response) error {
 		if err := seek(resp, s.next); err != nil {
@@ -130,7 +137,7 @@ func (s *stream) Read(p []byte) (int, error) {
 			n := copy(p, s.ahead)
 			s.ahead = s.ahead[n:]
 			return n, nil
-		case s.next == s.want.Size:
+		case s.next == s.want.Size && s.owed == nil:
 			return 0, s.end()
 		case s.body != nil:
 			if n := s.flow(p); n > 0 {
@@ -166,6 +173,19 @@ func (s *stream) end() error {
 		return mismatched(got, s.want.Digest).at(s.from.host.domain)
 	}
 	return io.EOF
+}
+
+// restart begins the blob again after a mismatch. What a mirror did is between it and us; the origin's own mismatch is a failed
+// attempt like any other.
+func (s *stream) restart(err error) {
+	if s.from.host == s.fetch.route.origin.host {
+		s.owed = err
+	} else {
+		s.fetch.budget.failed()
+		s.fetch.route.giveUp(s.from, err)
+	}
+	s.ahead, s.next = nil, 0
+	s.sum.Reset()
 }
 
 // Close implements io.Closer.
