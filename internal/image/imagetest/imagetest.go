@@ -45,6 +45,14 @@ type Options struct {
 	Seed uint64
 }
 
+// Valid says whether an image can be made: the reference parses, and there is a layer to repeat and a tag to add a
+// digest to.
+func (o Options) Valid() bool {
+	o = o.withDefaults()
+	ref, err := reference.Parse(o.Reference)
+	return err == nil && ref.Digest() == "" && (o.Layers > 0 || !o.Repeat)
+}
+
 // New is an image with a Source in memory.
 func New(t testing.TB, o Options) image.Image {
 	t.Helper()
@@ -159,7 +167,8 @@ func layer(t testing.TB, name string, size int, seed uint64) (blob []byte, diffI
 	_, err = tw.Write(content)
 	require.NoError(t, err)
 	require.NoError(t, tw.Close())
-	zw := gzip.NewWriter(&packed)
+	zw, err := gzip.NewWriterLevel(&packed, gzip.NoCompression) // the same bytes with every version of Go
+	require.NoError(t, err)
 	_, err = zw.Write(plain.Bytes())
 	require.NoError(t, err)
 	require.NoError(t, zw.Close())
