@@ -31,12 +31,14 @@ func (r random) ReadAt(p []byte, off int64) (int, error) {
 		block [randomBlock]byte
 		key   [32]byte
 		done  int
+		noise rand.ChaCha8
 	)
 	binary.LittleEndian.PutUint64(key[:], uint64(r))
 	for done < len(p) {
 		at := off + int64(done)
 		binary.LittleEndian.PutUint64(key[8:], uint64(at/randomBlock))
-		_, _ = rand.NewChaCha8(key).Read(block[:]) // documented never to fail
+		noise.Seed(key)
+		_, _ = noise.Read(block[:]) // documented never to fail
 		done += copy(p[done:], block[at%randomBlock:])
 	}
 	return done, nil

@@ -78,11 +78,11 @@ func Drip(n int, each time.Duration) Fault {
 	}
 }
 
-// Flip answers with the bit of the lowest value of the body's byte at offset inverted. Offset counts from the first
-// byte of this answer, which for a range is not the first of the blob.
+// Flip answers with the lowest bit inverted of the byte at offset. Offset counts from the start of the document or
+// blob, also where a range of it is answered.
 func Flip(offset int64) Fault {
 	return func(w http.ResponseWriter, req *http.Request, next http.Handler) {
-		next.ServeHTTP(&flipWriter{ResponseWriter: w, left: offset}, req)
+		next.ServeHTTP(&flipWriter{ResponseWriter: w, offset: offset}, req)
 	}
 }
 

@@ -91,6 +91,87 @@ func TestBodyFaults(t *testing.T) {
 	}
 }
 
+func TestFlipGoesByTheOffsetInTheBlob(t *testing.T) {
+	t.Parallel()
+	reg, path, _ := blobFixture(regtest.Options{})
+	good := []byte(body(t, get(t, reg, path)))
+	reg.Always(blobs, regtest.Flip(70_000))
+	part := []byte(body(t, get(t, reg, path, "Range", "bytes=60000-")))
+	require.Equal(t, good[70_000]^1, part[10_000])
+	part[10_000] ^= 1
+	require.Equal(t, good[60_000:], part)
+	require.Equal(t, string(good[70_001:]), body(t, get(t, reg, path, "Range", "bytes=70001-")))
+}
+
+func TestEveryStageCanFail(t *testing.T) {
+	t.Parallel()
+	img := regtest.RandomImage(1, 1, 10)
+	index := regtest.NewIndex(img)
+	paths := map[regtest.Kind]string{
+		regtest.KindPing:     "/v2/",
+		regtest.KindToken:    "/token",
+		regtest.KindIndex:    "/v2/app/manifests/1",
+		regtest.KindManifest: "/v2/app/manifests/" + img.Descriptor().Digest.String(),
+		regtest.KindConfig:   "/v2/app/blobs/" + img.ConfigDigest().String(),
+		regtest.KindBlob:     "/v2/app/blobs/" + img.Layers[0].Digest.String(),
+	}
+	for kind := range paths {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			reg := regtest.New(regtest.Options{Auth: &regtest.Auth{Public: []string{"*"}}})
+			reg.Add("app:1", index)
+			require.Equal(t, 200, get(t, reg, "/token").StatusCode)
+			reg.Always(regtest.Match{Kind: kind}, regtest.Status(599))
+			for other, path := range paths {
+				want := 200
+				if other == kind {
+					want = 599
+				}
+				require.Equal(t, want, get(t, reg, path, "Authorization", "Bearer regtest-token-1").StatusCode, other)
+			}
+		})
+	}
+}
+
+func TestScriptsMatch(t *testing.T) {
+	t.Parallel()
+	reg := regtest.New(regtest.Options{})
+	reg.Add("app:1", regtest.RandomImage(1, 1, 10))
+	reg.Add("other:2", regtest.RandomImage(2, 1, 10))
+	reg.Always(regtest.Match{Repository: "other"}, regtest.Status(501))
+	reg.Script(regtest.Match{Reference: "1", Method: http.MethodGet, Host: "registry.example", Client: "10.0.0.1"}, regtest.Status(502))
+	reg.Script(regtest.Match{Client: "10.0.0.2"}, regtest.Status(503))
+	require.Equal(t, 501, get(t, reg, "/v2/other/manifests/2").StatusCode)
+	require.Equal(t, 502, get(t, reg, "/v2/app/manifests/1").StatusCode)
+	require.Equal(t, 200, get(t, reg, "/v2/app/manifests/1").StatusCode)
+}
+
+func TestWhatIsNotThere(t *testing.T) {
+	t.Parallel()
+	reg, path, _ := blobFixture(regtest.Options{})
+	for missing, code := range map[string]string{
+		"/v2/app/manifests/2":               "MANIFEST_UNKNOWN",
+		"/v2/other/manifests/1":             "MANIFEST_UNKNOWN",
+		"/v2/app/blobs/sha256:00":           "BLOB_UNKNOWN",
+		"/v2/app/tags":                      "NOT_FOUND",
+		"/":                                 "NOT_FOUND",
+		"/token":                            "NOT_FOUND",
+		path[:len(path)-1] + "zzz":          "BLOB_UNKNOWN",
+		"/v2/other" + path[len("/v2/app"):]: "BLOB_UNKNOWN",
+		"/v2/app/manifests/" + path[len(path)-71:]: "MANIFEST_UNKNOWN", // a blob is no manifest
+	} {
+		resp := get(t, reg, missing)
+		require.Equal(t, 404, resp.StatusCode, missing)
+		require.Contains(t, body(t, resp), code, missing)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://registry.example/v2/app/blobs/uploads/", http.NoBody)
+	require.NoError(t, err)
+	resp, err := reg.Transport("a").RoundTrip(req)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, 405, resp.StatusCode, "read-only")
+}
+
 func TestDropEndsTheConnectionWithoutAHeader(t *testing.T) {
 	t.Parallel()
 	reg, path, _ := blobFixture(regtest.Options{})

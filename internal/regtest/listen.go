@@ -89,6 +89,13 @@ func (s *Server) Close() error {
 	return err
 }
 
+// Dial makes a client's transport whose connections come from clientIP, an address of the loopback interface: on Linux
+// any in 127.0.0.0/8. The caller closes its idle connections.
+func Dial(clientIP string) *http.Transport {
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(clientIP)}}
+	return &http.Transport{DialContext: dialer.DialContext, DisableCompression: true}
+}
+
 func listenLoopback(addr string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -4,10 +4,15 @@ import (
 	"archive/tar"
 	"compress/gzip"
 	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/hex"
+	"errors"
 	"io"
 	"net/http"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -191,6 +196,47 @@ func TestListener(t *testing.T) {
 
 	_, err = reg.Start(regtest.Listen{Addr: "0.0.0.0:0"})
 	require.ErrorContains(t, err, "no loopback address")
+}
+
+func TestListenerWithTLS(t *testing.T) {
+	t.Parallel()
+	reg, path, size := blobFixture(regtest.Options{})
+	server, err := reg.Start(regtest.Listen{TLS: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Close()) })
+	transport := regtest.Dial("127.0.0.1")
+	t.Cleanup(transport.CloseIdleConnections)
+	_, ok := errors.AsType[*tls.CertificateVerificationError](read(t, transport, server.URL+path).err)
+	require.True(t, ok)
+
+	pool := x509.NewCertPool()
+	require.True(t, pool.AppendCertsFromPEM(server.CA))
+	trusting := regtest.Dial("127.0.0.1")
+	trusting.TLSClientConfig = &tls.Config{RootCAs: pool}
+	t.Cleanup(trusting.CloseIdleConnections)
+	got := read(t, trusting, server.URL+path)
+	require.NoError(t, got.err)
+	require.Len(t, got.data, int(size))
+	reg.Script(blobs, regtest.Reset(1000))
+	require.ErrorIs(t, read(t, trusting, server.URL+path).err, syscall.ECONNRESET)
+}
+
+func TestClientsAreToldApartBySourceAddress(t *testing.T) {
+	t.Parallel()
+	reg := regtest.New(regtest.Options{Throttle: &regtest.Throttle{Requests: 1, Window: time.Hour}})
+	reg.Add("app:1", regtest.RandomImage(1, 1, 10))
+	server, err := reg.Start(regtest.Listen{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Close()) })
+	for range 2 {
+		for _, ip := range []string{"127.0.1.1", "127.0.1.2"} {
+			transport := regtest.Dial(ip)
+			require.NoError(t, read(t, transport, server.URL+"/v2/app/manifests/1").err)
+			transport.CloseIdleConnections()
+		}
+	}
+	require.Equal(t, []int{200, 200, 429, 429}, reg.Log().Statuses())
+	require.Equal(t, "127.0.1.2", reg.Log()[3].Client)
 }
 
 // requireWhole reads every layer, which the client verifies against the manifest, and compares what it unpacks to.

@@ -1,8 +1,10 @@
 package regtest
 
 import (
+	"bytes"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"strconv"
@@ -69,18 +71,32 @@ func (d *dripWriter) Write(p []byte) (int, error) {
 
 type flipWriter struct {
 	http.ResponseWriter
-	left int64
+	offset  int64
+	at      int64 // the offset of the next byte written
+	started bool
 }
 
 func (f *flipWriter) Write(p []byte) (int, error) {
-	at := f.left
-	f.left -= int64(len(p))
-	if at < 0 || at >= int64(len(p)) {
+	if !f.started {
+		f.at, f.started = rangeStart(f.Header()), true
+	}
+	flip := f.offset - f.at
+	f.at += int64(len(p))
+	if flip < 0 || flip >= int64(len(p)) {
 		return f.ResponseWriter.Write(p)
 	}
-	spoiled := append([]byte(nil), p...) // a writer must not change what it was given
-	spoiled[at] ^= 1
+	spoiled := bytes.Clone(p) // a writer must not change what it was given
+	spoiled[flip] ^= 1
 	return f.ResponseWriter.Write(spoiled)
+}
+
+// rangeStart is the offset of an answer's first byte.
+func rangeStart(h http.Header) int64 {
+	var start int64
+	if _, err := fmt.Sscanf(h.Get("Content-Range"), "bytes %d-", &start); err != nil {
+		return 0 // no range: the whole
+	}
+	return start
 }
 
 // resizeWriter changes the length of a body and of its declaration.

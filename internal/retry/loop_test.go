@@ -257,3 +257,33 @@ func TestWaitsDifferByDefault(t *testing.T) {
 		require.Greater(t, len(seen), 1)
 	})
 }
+
+func TestThoseToldTheSameWakeSpreadOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		woke := make(chan time.Duration, 8)
+		for range cap(woke) {
+			go func() {
+				_, err := retry.Do(t.Context(), retry.Policy{}, func(_ context.Context, attempt int) error {
+					if attempt == 2 {
+						woke <- time.Since(start)
+						return nil
+					}
+					return fault{retry.Throttled, time.Minute}
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+		seen := map[time.Duration]bool{}
+		for range cap(woke) {
+			at := <-woke
+			require.GreaterOrEqual(t, at, time.Minute)
+			require.Less(t, at, time.Minute+2500*time.Millisecond)
+			seen[at] = true
+		}
+		require.Len(t, seen, cap(woke))
+	})
+}
