@@ -1,0 +1,93 @@
+package pin
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/pullonce/pullonce/internal/platform"
+)
+
+// The keys of a pin's attributes, in the text form and in YAML.
+const (
+	keyLanes     = "lanes"
+	keyPlatforms = "platforms"
+	keyName      = "name"
+	keyNodes     = "nodes"
+)
+
+// written is what somebody wrote, and where.
+type written struct {
+	at   Position
+	text string
+}
+
+// attribute sets an attribute of p. What is wrong with it is told, and then it is false.
+func (l *loader) attribute(p *Pin, key string, at Position, values []written) bool {
+	before := len(l.errors)
+	switch key {
+	case keyLanes:
+		p.Lanes = l.words(key, values)
+	case keyNodes:
+		p.Nodes = l.words(key, values)
+	case keyPlatforms:
+		p.Platforms = l.platforms(values)
+	case keyName:
+		p.Name = l.name(at, values)
+	default:
+		l.errorf(at, KindAttribute, "unknown key %s: use %s, %s, %s or %s", quote(key), keyLanes, keyPlatforms, keyName, keyNodes)
+	}
+	return len(l.errors) == before
+}
+
+// words are the items of a list, commas apart, each once. An item that could not stand in the text form is refused.
+func (l *loader) words(key string, values []written) []string {
+	var found []string
+	for _, v := range values {
+		for item := range strings.SplitSeq(v.text, ",") {
+			item = strings.TrimSpace(item)
+			if l.isWord(key, v.at, item) && !slices.Contains(found, item) {
+				found = append(found, item)
+			}
+		}
+	}
+	return found
+}
+
+func (l *loader) platforms(values []written) []platform.Platform {
+	var found []platform.Platform
+	for _, v := range values {
+		for _, item := range l.words(keyPlatforms, []written{v}) {
+			p, err := platform.Parse(item)
+			if err != nil {
+				l.errorf(v.at, KindAttribute, "%v", err)
+			} else if !slices.Contains(found, p) {
+				found = append(found, p)
+			}
+		}
+	}
+	return found
+}
+
+func (l *loader) name(at Position, values []written) string {
+	if len(values) != 1 {
+		l.errorf(at, KindAttribute, "%s is one word, not a list", keyName)
+		return ""
+	}
+	l.isWord(keyName, values[0].at, values[0].text)
+	return values[0].text
+}
+
+func (l *loader) isWord(key string, at Position, s string) bool {
+	switch {
+	case s == "":
+		l.errorf(at, KindEmpty, "empty value in %s", key)
+	case isTemplate(s):
+		l.errorf(at, KindRender, "%s in %s is not resolved: render the file first", quote(s), key)
+	case strings.ContainsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }):
+		l.errorf(at, KindAttribute, "white space or an unprintable character in %s: %s", key, quote(s))
+	default:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,103 @@
+package pin_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/rogpeppe/go-internal/txtar"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pullonce/pullonce/internal/pin"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// TestGolden loads each archive in testdata and compares what came of it with the golden file beside it. The members
+// "paths", "images" and "env" are the options, all others are files.
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	archives, err := filepath.Glob("testdata/*.txtar")
+	require.NoError(t, err)
+	require.NotEmpty(t, archives)
+	goldens, err := filepath.Glob("testdata/*.golden")
+	require.NoError(t, err)
+	if !*update {
+		require.Len(t, goldens, len(archives), "one golden file for each archive and none besides")
+	}
+	for _, archive := range archives {
+		name := strings.TrimSuffix(filepath.Base(archive), ".txtar")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			parsed, err := txtar.ParseFile(archive)
+			require.NoError(t, err)
+			got := describe(pin.Load(options(parsed)))
+			golden := filepath.Join("testdata", name+".golden")
+			if *update {
+				require.NoError(t, os.WriteFile(golden, []byte(got), 0o644))
+			}
+			want, err := os.ReadFile(golden)
+			require.NoError(t, err)
+			require.Equal(t, string(want), got)
+			require.LessOrEqual(t, strings.Count(got, "\n"), 60, "a golden file is read by people")
+		})
+	}
+}
+
+func options(archive *txtar.Archive) pin.Options {
+	files, env := fstest.MapFS{}, map[string]string{}
+	opts := pin.Options{FS: files, Getenv: func(name string) (string, bool) {
+		v, ok := env[name]
+		return v, ok
+	}}
+	for _, member := range archive.Files {
+		switch data := string(member.Data); member.Name {
+		case "paths":
+			opts.Paths = []string{data}
+		case "images":
+			opts.Images = data
+		case "env":
+			for line := range strings.Lines(data) {
+				name, v, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+				env[name] = v
+			}
+		default:
+			files[member.Name] = &fstest.MapFile{Data: member.Data}
+		}
+	}
+	return opts
+}
+
+// describe is what Load came to, for people.
+func describe(list pin.List, err error) string {
+	var b strings.Builder
+	if found, ok := errors.AsType[pin.Errors](err); ok {
+		section(&b, "errors", []pin.Finding(found))
+		return b.String()
+	}
+	if err != nil {
+		return err.Error()
+	}
+	b.WriteString("pins\n")
+	for _, p := range list.Pins {
+		fmt.Fprintf(&b, "  %s: %s\n", p.Position, p)
+	}
+	section(&b, "warnings", list.Warnings)
+	section(&b, "notes", list.Notes)
+	return b.String()
+}
+
+func section(b *strings.Builder, title string, findings []pin.Finding) {
+	if len(findings) == 0 {
+		return
+	}
+	b.WriteString(title + "\n")
+	for _, f := range findings {
+		fmt.Fprintf(b, "  %s [%s]\n", f, f.Kind)
+	}
+}
