@@ -18,6 +18,8 @@ const (
 	prefixSize = 256 << 10
 	// maxOwn bounds the members of the head that pullonce makes itself, in bytes; MaxLayers of them need a tenth.
 	maxOwn = 1 << 20
+	// maxHead bounds what Decode reads at once where it is told how much, in bytes.
+	maxHead = 16 << 20
 )
 
 // Ranger is an io.ReaderAt that can stream as well. Decode's image reads each layer by one Range instead of many reads.
@@ -49,7 +51,7 @@ func Decode(ctx context.Context, r io.ReaderAt, size int64) (Image, error) {
 func decode(r io.ReaderAt, size int64) (Image, error) {
 	h := headReader{r: r, size: size, ahead: prefixSize}
 	if headed, ok := r.(Headed); ok {
-		h.ahead = headed.HeadSize()
+		h.ahead = min(headed.HeadSize(), maxHead)
 	}
 	parts, err := h.parts()
 	if err != nil {

@@ -130,14 +130,14 @@ func (img Image) Observe(f func(n int)) Image {
 }
 
 // Layer opens layer i. What it returns is verified: its last byte is handed on only once digest and size are known to
-// be right, and any difference is ErrVerify. Reads end with ctx. The caller closes it.
+// be right, and any difference is ErrVerify. Reads end with ctx. Whatever goes wrong is ErrRead. The caller closes it.
 func (img Image) Layer(ctx context.Context, i int) (io.ReadCloser, error) {
 	d := img.layers[i].Descriptor
 	rc, err := img.source.Blob(ctx, d)
 	if err != nil {
-		return nil, fmt.Errorf("opening layer %s: %w", short(d.Digest), err)
+		return nil, fmt.Errorf("%w: opening layer %s: %w", ErrRead, short(d.Digest), err)
 	}
-	return newVerifier(ctx, rc, d, img.observe), nil
+	return sourceReader{newVerifier(ctx, rc, d, img.observe)}, nil
 }
 
 // copyLayer copies layer i to w.

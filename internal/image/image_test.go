@@ -65,9 +65,12 @@ func TestVerifyReadsTheLayers(t *testing.T) {
 
 	last := img.Layers()[2].Descriptor.Digest
 	p.Source.(imagetest.Blobs)[last][5] ^= 1
-	require.ErrorIs(t, image.Verify(t.Context(), img), image.ErrVerify)
+	err = image.Verify(t.Context(), img)
+	require.ErrorIs(t, err, image.ErrVerify)
+	require.ErrorIs(t, err, image.ErrRead)
 	delete(p.Source.(imagetest.Blobs), last)
 	require.ErrorContains(t, image.Verify(t.Context(), img), "opening layer "+last.Encoded()[:12])
+	require.ErrorIs(t, image.Verify(t.Context(), img), image.ErrRead)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
