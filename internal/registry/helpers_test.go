@@ -1,6 +1,8 @@
 package registry_test
 
 import (
+	"time"
+
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullonce/pullonce/internal/regtest"
@@ -39,3 +41,6 @@ func requested(r *regtest.Registry) []regtest.Kind {
 
 // steady is the default schedule without chance: its waits are the shortest ones.
 var steady = retry.Policy{Jitter: func() float64 { return 0 }}
+
+// quick is a schedule for tests in real time whose waits do not matter.
+var quick = retry.Policy{First: time.Millisecond, Max: time.Millisecond, Timeout: 10 * time.Second}
