@@ -41,23 +41,24 @@ const (
 // Job is what became of one job.
 type Job struct {
 	// ID is the job's id in the workflow file. A matrix job and a call of a reusable workflow are one job each.
-	ID string
+	ID string `json:"id"`
 	// Result is the job's result, as the needs context has it.
-	Result string
+	Result string `json:"result"`
 	// Passed says whether the gate lets the job pass.
-	Passed bool
-	// Why is one line that says what decided.
-	Why string
+	Passed bool `json:"passed"`
+	// Why is one line that says what decided, with the job as its subject: "failed, and …".
+	Why string `json:"why"`
 }
 
 // Finding is one thing to tell about a run. The more important come first.
 type Finding struct {
 	// Job is the id of the job concerned, and Result its result; both are "" for a finding about the rules.
-	Job, Result string
-	// Why is one line: what is wrong and, where there is something to do, what.
-	Why string
+	Job    string `json:"job,omitempty"`
+	Result string `json:"result,omitempty"`
+	// Why is one line: what is wrong. Where there is a job, it is the subject.
+	Why string `json:"why"`
 	// Fatal says whether the finding makes the run red; otherwise it is a notice.
-	Fatal bool
+	Fatal bool `json:"fatal"`
 }
 
 // Verdict is the gate's answer.
@@ -189,7 +190,7 @@ func findings(jobs []Job, wanted func(Job) bool) []Finding {
 	var found []Finding
 	for _, job := range jobs {
 		if !job.Passed && wanted(job) {
-			found = append(found, Finding{Job: job.ID, Result: job.Result, Why: fmt.Sprintf("job %q %s", job.ID, job.Why), Fatal: true})
+			found = append(found, Finding{Job: job.ID, Result: job.Result, Why: job.Why, Fatal: true})
 		}
 	}
 	return found

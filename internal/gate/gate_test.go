@@ -37,32 +37,32 @@ func TestJudge(t *testing.T) {
 		{
 			name: "failed prime, skipped tiers", jobs: list("prime", "failure", "unit", "skipped", "e2e", "skipped"),
 			failed: list("e2e", "prime", "unit"),
-			why: list(`job "prime" failed and is required to succeed`, `job "e2e" was skipped, and allowed-skips does not name it`,
-				`job "unit" was skipped, and allowed-skips does not name it`),
+			why: list(`prime: failed and is required to succeed`, `e2e: was skipped, and allowed-skips does not name it`,
+				`unit: was skipped, and allowed-skips does not name it`),
 		},
 		{
 			name: "failed prime, tiers that may be skipped", jobs: list("prime", "failure", "unit", "skipped"),
-			rules: gate.Rules{AllowedSkips: list("unit")}, failed: list("prime"), why: list(`job "prime" failed and is required to succeed`),
+			rules: gate.Rules{AllowedSkips: list("unit")}, failed: list("prime"), why: list(`prime: failed and is required to succeed`),
 		},
 		{
 			name: "cancelled prime", jobs: list("prime", "cancelled", "lane", "skipped"), rules: gate.Rules{AllowedSkips: list("*")},
-			failed: list("prime"), why: list(`job "prime" was cancelled and is required to succeed`),
+			failed: list("prime"), why: list(`prime: was cancelled and is required to succeed`),
 		},
 		{
 			name: "skipped prime", jobs: list("prime", "skipped", "lane", "success"), failed: list("prime"),
-			why: list(`job "prime" was skipped and is required to succeed`),
+			why: list(`prime: was skipped and is required to succeed`),
 		},
 		{
 			name: "everything may be skipped but prime", jobs: list("prime", "skipped", "lane", "skipped"), rules: gate.Rules{AllowedSkips: list("*")},
-			failed: list("prime"), why: list(`job "prime" was skipped and is required to succeed; require outweighs allowed-skips`),
+			failed: list("prime"), why: list(`prime: was skipped and is required to succeed; require outweighs allowed-skips`),
 		},
 		{
 			name: "everything may fail but prime", jobs: list("prime", "failure", "lane", "failure"), rules: gate.Rules{AllowedFailures: list("*")},
-			failed: list("prime"), why: list(`job "prime" failed and is required to succeed; require outweighs allowed-failures`),
+			failed: list("prime"), why: list(`prime: failed and is required to succeed; require outweighs allowed-failures`),
 		},
 		{
 			name: "one of two primes", jobs: list("prime-a", "success", "prime-b", "failure"), failed: list("prime-b"),
-			why: list(`job "prime-b" failed and is required to succeed`),
+			why: list(`prime-b: failed and is required to succeed`),
 		},
 		{name: "prime inside an id", jobs: list("images_prime_all", "success")},
 		{
@@ -89,7 +89,7 @@ func TestJudge(t *testing.T) {
 		{name: "require everything", jobs: list("a", "success", "b", "success"), rules: gate.Rules{Require: list("*")}},
 		{
 			name: "require everything, one skipped", jobs: list("a", "success", "b", "skipped"), rules: gate.Rules{Require: list("*")},
-			failed: list("b"), why: list(`job "b" was skipped and is required to succeed`),
+			failed: list("b"), why: list(`b: was skipped and is required to succeed`),
 		},
 		{
 			name: "one of the patterns of require matches nothing", jobs: list("prime", "success", "lane", "success"),
@@ -100,31 +100,31 @@ func TestJudge(t *testing.T) {
 			name: "the rules come before the jobs", jobs: list("prime", "success", "lane", "failure"), rules: gate.Rules{Require: list("gone")},
 			failed: list("lane"),
 			why: list(`require: "gone" matches none of the jobs that the gate needs (lane, prime)`,
-				`job "lane" failed, and allowed-failures does not name it`),
+				`lane: failed, and allowed-failures does not name it`),
 		},
 		{
 			name: "failed lane", jobs: list("prime", "success", "lane", "failure"), failed: list("lane"),
-			why: list(`job "lane" failed, and allowed-failures does not name it`),
+			why: list(`lane: failed, and allowed-failures does not name it`),
 		},
 		{
 			name: "cancelled lane", jobs: list("prime", "success", "lane", "cancelled"), failed: list("lane"),
-			why: list(`job "lane" was cancelled, and allowed-failures does not name it`),
+			why: list(`lane: was cancelled, and allowed-failures does not name it`),
 		},
 		{
 			name: "skipped lane", jobs: list("prime", "success", "lane", "skipped"), failed: list("lane"),
-			why: list(`job "lane" was skipped, and allowed-skips does not name it`),
+			why: list(`lane: was skipped, and allowed-skips does not name it`),
 		},
 		{name: "allowed failure", jobs: list("prime", "success", "lane", "failure"), rules: gate.Rules{AllowedFailures: list("lane")}},
 		{name: "allowed failure, cancelled", jobs: list("prime", "success", "lane", "cancelled"), rules: gate.Rules{AllowedFailures: list("lane")}},
 		{
 			name: "allowed failure is no allowed skip", jobs: list("prime", "success", "lane", "skipped"), rules: gate.Rules{AllowedFailures: list("lane")},
-			failed: list("lane"), why: list(`job "lane" was skipped, and allowed-skips does not name it`),
+			failed: list("lane"), why: list(`lane: was skipped, and allowed-skips does not name it`),
 		},
 		{name: "allowed skip", jobs: list("prime", "success", "docs", "skipped"), rules: gate.Rules{AllowedSkips: list("docs")}},
 		{name: "allowed skip that ran", jobs: list("prime", "success", "docs", "success"), rules: gate.Rules{AllowedSkips: list("docs")}},
 		{
 			name: "allowed skip is no allowed failure", jobs: list("prime", "success", "docs", "failure"), rules: gate.Rules{AllowedSkips: list("docs")},
-			failed: list("docs"), why: list(`job "docs" failed, and allowed-failures does not name it`),
+			failed: list("docs"), why: list(`docs: failed, and allowed-failures does not name it`),
 		},
 		{
 			name: "globs", jobs: list("prime", "success", "e2e-git", "skipped", "e2e-helm", "skipped", "lint", "failure"),
@@ -133,12 +133,12 @@ func TestJudge(t *testing.T) {
 		{
 			name: "classes in globs", jobs: list("prime", "success", "tier1", "skipped", "tier4", "skipped"),
 			rules: gate.Rules{AllowedSkips: list("tier[1-3]")}, failed: list("tier4"),
-			why: list(`job "tier4" was skipped, and allowed-skips does not name it`),
+			why: list(`tier4: was skipped, and allowed-skips does not name it`),
 		},
 		{
 			name: "a pattern is a whole id", jobs: list("prime", "success", "docs-extra", "skipped"), rules: gate.Rules{AllowedSkips: list("docs")},
 			failed: list("docs-extra"),
-			why: list(`job "docs-extra" was skipped, and allowed-skips does not name it`,
+			why: list(`docs-extra: was skipped, and allowed-skips does not name it`,
 				`allowed-skips: "docs" matches none of the jobs that the gate needs`),
 		},
 		{
@@ -171,14 +171,14 @@ func TestJudge(t *testing.T) {
 		},
 		{
 			name: "unknown result", jobs: list("prime", "success", "lane", "neutral"), rules: gate.Rules{AllowedSkips: list("*"), AllowedFailures: list("*")},
-			failed: list("lane"), why: list(`job "lane" has the unknown result "neutral"`),
+			failed: list("lane"), why: list(`lane: has the unknown result "neutral"`),
 		},
-		{name: "unknown result of prime", jobs: list("prime", "SUCCESS"), failed: list("prime"), why: list(`job "prime" has the unknown result "SUCCESS"`)},
-		{name: "empty result", jobs: list("prime", ""), failed: list("prime"), why: list(`job "prime" has the unknown result ""`)},
+		{name: "unknown result of prime", jobs: list("prime", "SUCCESS"), failed: list("prime"), why: list(`prime: has the unknown result "SUCCESS"`)},
+		{name: "empty result", jobs: list("prime", ""), failed: list("prime"), why: list(`prime: has the unknown result ""`)},
 		{
 			name: "required jobs come first", jobs: list("a", "failure", "prime", "failure", "z", "skipped"), failed: list("a", "prime", "z"),
-			why: list(`job "prime" failed and is required to succeed`, `job "a" failed, and allowed-failures does not name it`,
-				`job "z" was skipped, and allowed-skips does not name it`),
+			why: list(`prime: failed and is required to succeed`, `a: failed, and allowed-failures does not name it`,
+				`z: was skipped, and allowed-skips does not name it`),
 		},
 	}
 	for _, tt := range tests {
@@ -189,6 +189,9 @@ func TestJudge(t *testing.T) {
 			var why []string
 			fatal := false
 			for _, f := range v.Findings {
+				if f.Job != "" {
+					f.Why = f.Job + ": " + f.Why
+				}
 				why = append(why, f.Why)
 				fatal = fatal || f.Fatal
 			}
@@ -216,5 +219,5 @@ func TestVerdictIsReadyForOutputs(t *testing.T) {
 	require.Equal(t, []string{"lane", "prime"}, v.Failed)
 	require.Equal(t, []string{"docs", "lane"}, v.Skipped)
 	require.Equal(t, gate.Job{ID: "docs", Result: "skipped", Passed: true, Why: "was skipped, which allowed-skips allows"}, v.Jobs[0])
-	require.Equal(t, gate.Finding{Job: "prime", Result: "failure", Why: `job "prime" failed and is required to succeed`, Fatal: true}, v.Findings[0])
+	require.Equal(t, gate.Finding{Job: "prime", Result: "failure", Why: `failed and is required to succeed`, Fatal: true}, v.Findings[0])
 }
