@@ -109,7 +109,7 @@ type member struct {
 	data []byte
 }
 
-func members(t *testing.T, data []byte) []member {
+func members(t testing.TB, data []byte) []member {
 	t.Helper()
 	var all []member
 	for tr := tar.NewReader(bytes.NewReader(data)); ; {

@@ -138,7 +138,7 @@ func TestHostileArchivesAreRefused(t *testing.T) {
 	require.Equal(t, data, encoded(t, got))
 }
 
-func pack(t *testing.T, all []member) []byte {
+func pack(t testing.TB, all []member) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	tw := tar.NewWriter(&b)
