@@ -17,10 +17,10 @@ type Markdown struct {
 func (r Report) Markdown() Markdown {
 	md := Markdown{Head: fmt.Sprintf("### pullonce %s: %s\n\n%s in %s\n\n", r.Mode, r.Result, r.tally(), Duration(r.Elapsed))}
 	if len(r.Images) > 0 {
-		md.Head += markdownRow(columns) + "|" + strings.Repeat(" --- |", len(columns)) + "\n"
+		md.Head += Heading(columns...)
 	}
 	for _, img := range r.Images {
-		md.Rows = append(md.Rows, markdownRow(img.cells()))
+		md.Rows = append(md.Rows, Row(img.cells()...))
 	}
 	md.Tail = problemList(r.Problems)
 	return md
@@ -44,7 +44,13 @@ func problemList(problems []Problem) string {
 	return b.String()
 }
 
-func markdownRow(cells []string) string {
+// Heading is the first two lines of a Markdown table.
+func Heading(cells ...string) string {
+	return Row(cells...) + "|" + strings.Repeat(" --- |", len(cells)) + "\n"
+}
+
+// Row is one line of a Markdown table; what is in a cell stays in it.
+func Row(cells ...string) string {
 	escaped := make([]string, len(cells))
 	for i, cell := range cells {
 		escaped[i] = escape(cell)

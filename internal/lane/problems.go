@@ -1,0 +1,122 @@
+package lane
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/pullonce/pullonce/internal/image"
+	"github.com/pullonce/pullonce/internal/report"
+	"github.com/pullonce/pullonce/internal/store"
+)
+
+// severity is that of an image that a lane could not have.
+func (r *run) severity() report.Severity {
+	if r.OnMiss == Fail {
+		return report.Error
+	}
+	return report.Warning
+}
+
+// failed is the one problem of an image that is not in its target.
+func (r *run) failed(j job, row *report.Image, err error) {
+	row.Source, row.Outcome = report.Nowhere, "failed"
+	kind, hint := classify(err)
+	r.log.Add(report.Problem{
+		Severity: r.severity(), Kind: kind, Image: j.item.Name, Message: j.item.Name + ": " + report.Line(err), Hint: hint,
+	})
+}
+
+// pulledInstead is the one problem of an image that the store could not give and the registry could.
+func (r *run) pulledInstead(j job, cause error) {
+	kind, hint := classify(cause)
+	r.log.Add(report.Problem{
+		Severity: report.Warning, Kind: kind, Image: j.item.Name, Hint: hint,
+		Message: fmt.Sprintf("%s: pulled from the registry instead of the store: %s", j.item.Name, report.Line(cause)),
+	})
+}
+
+// unavailable is the one problem of a target that is not there; it names the images that go without.
+func (r *run) unavailable(t Target, err error) {
+	names := make([]string, 0, len(r.Pins))
+	for _, p := range r.Pins {
+		names = append(names, cmp.Or(p.Name, p.Reference.Familiar()))
+	}
+	r.log.Add(report.Problem{
+		Severity: r.severity(), Kind: "unavailable", Image: strings.Join(names, ", "),
+		Message: fmt.Sprintf("nothing loaded into %s: %s; without it: %s", t.Name, report.Line(err), abridge(names)),
+	})
+}
+
+// abridge names the first few of a list and counts the rest.
+func abridge(names []string) string {
+	const most = 20
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// classify gives a problem's kind and what to do about it.
+func classify(err error) (kind, hint string) {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return "interrupted", ""
+	case errors.Is(err, store.ErrNotFound):
+		return "miss", "prime must have run for the same pin, platform and key-salt, into the same store"
+	case errors.Is(err, store.ErrCorrupt), errors.Is(err, image.ErrVerify):
+		return "corrupt", "prime with verify: full replaces the entry"
+	case errors.Is(err, image.ErrRead), isStoreFault(err):
+		return "store", ""
+	default:
+		return "load", ""
+	}
+}
+
+// digestList gathers the references that a target can't answer to, for one warning a run.
+type digestList struct {
+	mu         sync.Mutex
+	target     string
+	references []string
+}
+
+func (l *digestList) add(target string, references []string) {
+	if len(references) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.target, l.references = target, append(l.references, references...)
+}
+
+// warnOfDigests says once which digest pins will be pulled again in spite of the load, and what to do.
+func (r *run) warnOfDigests() {
+	if len(r.digests.references) == 0 {
+		return
+	}
+	slices.Sort(r.digests.references)
+	r.log.Add(report.Problem{
+		Severity: report.Warning, Kind: "digest",
+		Message: fmt.Sprintf("%s is a classic image store and never resolves a digest after a load, so these are pulled again when used: %s",
+			r.digests.target, abridge(slices.Compact(r.digests.references))),
+		Hint: "use the image by its tag, which was loaded and verified against the digest, or turn on Docker's containerd image store",
+	})
+}
+
+// result is the word for the whole run.
+func (r *run) result(rows []report.Image) report.Result {
+	missing := slices.ContainsFunc(rows, func(row report.Image) bool { return row.Source == report.Nowhere })
+	degraded := slices.ContainsFunc(r.log.Problems(), func(p report.Problem) bool { return p.Severity != report.Notice })
+	switch {
+	case missing && r.OnMiss == Fail:
+		return report.Failure
+	case missing || degraded:
+		return report.Degraded
+	default:
+		return report.Success
+	}
+}
