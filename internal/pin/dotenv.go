@@ -1,13 +1,14 @@
 package pin
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
 
-// dotenv reads a ".env" file as the Compose documentation describes it: NAME=value lines, comments, single quotes for
-// literal values, double quotes for escapes; a quoted value may run over several lines. Variables in values that are
-// not in single quotes are filled in from getenv and from lines before; one that is not set is empty there.
+// dotenv reads a ".env" file as the Compose documentation describes it: NAME=value and NAME: value lines, comments,
+// single quotes for literal values, double quotes for escapes; a quoted value may run over several lines. Variables in
+// values that are not in single quotes are filled in from getenv and from lines before; one that is not set is empty.
 func dotenv(text string, getenv func(string) (string, bool)) (map[string]string, error) {
 	vars, size := map[string]string{}, 0
 	lookup := func(name string) (string, bool) {
@@ -16,39 +17,52 @@ func dotenv(text string, getenv func(string) (string, bool)) (map[string]string,
 		}
 		return vars[name], true
 	}
-	text = strings.ReplaceAll(text, "\r\n", "\n")
 	for text != "" {
-		line, rest, _ := strings.Cut(text, "\n")
-		name, plain, ok := strings.Cut(line, "=")
-		value := strings.TrimLeft(text[len(line)-len(plain):], " \t")
-		text = rest
-		name = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(name), "export "))
-		if !ok || strings.HasPrefix(name, "#") {
-			continue // a comment, or a name that is handed on from the environment
+		a, rest, err := nextAssignment(text)
+		if err == nil && !a.literal {
+			a.value, err = interpolate(a.value, lookup)
 		}
-		literal := strings.HasPrefix(value, "'")
-		if literal || strings.HasPrefix(value, `"`) {
-			if value, text, ok = quoted(value[1:], value[0]); !ok {
-				return nil, fmt.Errorf("the value of %s has no closing quote", name)
-			}
-		} else {
-			value, _, _ = strings.Cut(" "+plain, " #")
-			value = strings.TrimSpace(value)
+		if size += len(a.value); err == nil && size > maxFile {
+			err = fmt.Errorf("variables stand for more than %d MiB", maxFile>>20)
 		}
-		if literal {
-			vars[name] = value
-			continue
-		}
-		filled, err := interpolate(value, lookup)
 		if err != nil {
-			return nil, fmt.Errorf("the value of %s: %w", name, err)
+			return nil, fmt.Errorf("the value of %s: %w", a.name, err)
 		}
-		if size += len(filled); size > maxFile {
-			return nil, fmt.Errorf("variables stand for more than %d MiB", maxFile>>20)
+		if a.name != "" {
+			vars[a.name] = a.value
 		}
-		vars[name] = filled
+		text = rest
 	}
 	return vars, nil
+}
+
+// assignment is one variable of a ".env" file, before its value is filled in.
+type assignment struct {
+	name, value string
+	literal     bool
+}
+
+// nextAssignment takes the first line off the front of text, with the lines that its value runs over. A comment, or a
+// name that is handed on from the environment, has no name here.
+func nextAssignment(text string) (a assignment, rest string, err error) {
+	line, rest, _ := strings.Cut(text, "\n")
+	end := strings.IndexAny(line, "=:")
+	if end < 0 || strings.HasPrefix(strings.TrimSpace(line), "#") {
+		return a, rest, nil
+	}
+	a.name = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line[:end]), "export "))
+	value := strings.TrimLeft(text[end+1:], " \t")
+	a.literal = strings.HasPrefix(value, "'")
+	if !a.literal && !strings.HasPrefix(value, `"`) {
+		value, _, _ = strings.Cut(strings.TrimSpace(line[end+1:]), " #")
+		a.value = strings.TrimSpace(value)
+		return a, rest, nil
+	}
+	var closed bool
+	if a.value, rest, closed = quoted(value[1:], value[0]); !closed {
+		err = errors.New("the quote is not closed")
+	}
+	return a, rest, err
 }
 
 // quoted takes a value up to its closing quote off the front of s, and the line that the quote stands in.
@@ -74,6 +88,8 @@ func unescape(c, quote byte) string {
 	switch {
 	case c == quote, quote == '"' && c == '\\':
 		return string(c)
+	case quote == '"' && c == '$':
+		return "$$" // interpolation makes one of it
 	case quote == '"' && c == 'n':
 		return "\n"
 	case quote == '"' && c == 'r':

@@ -54,7 +54,7 @@ func expandOne(s string, lookup func(string) (string, bool), depth int) (filled,
 	}
 	name, rest := cutName(s)
 	if name == "" {
-		return "", "", errors.New("no variable name behind $: write $$ for a dollar sign")
+		return "$", s, nil // Compose leaves it, too
 	}
 	v, ok := lookup(name)
 	if !ok {

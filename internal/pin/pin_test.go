@@ -239,20 +239,44 @@ func TestVariablesThatDoubleEndInAnError(t *testing.T) {
 		},
 		Paths: []string{"compose.yaml"},
 	})
-	require.EqualError(t, err, ".env: variables stand for more than 16 MiB")
+	require.EqualError(t, err, ".env: the value of A: variables stand for more than 16 MiB")
 }
 
-func TestTheEnvironmentWinsOverTheFileBesideIt(t *testing.T) {
+func TestVariablesOfTheFileBesideACompose(t *testing.T) {
 	t.Parallel()
-	files := fstest.MapFS{
-		".env":         {Data: []byte("A=file\nB=${A}-b\nC=\"x\\ty\" # c\nD='$A'\nE: no\n#F=x\nG=\n")},
-		"compose.yaml": {Data: []byte("services: {a: {image: \"$A:${B}${G}\"}, d: {image: 'd:${F:-f}${E:-e}'}}")},
+	for _, c := range []struct{ name, env, want string }{
+		{"plain", "V=a", "a"},
+		{"spaces", " V = a ", "a"},
+		{"YAML style", "V: a", "a"},
+		{"exported", "export V=a", "a"},
+		{"last one wins", "V=b\nV=a", "a"},
+		{"environment wins", "HOST=b\nV=$HOST", "host"},
+		{"comment behind", "V=a # b", "a"},
+		{"no comment", "V=a#b", "a#b"},
+		{"line of comment", "#V=b\nV=a", "a"},
+		{"CRLF", "V=a\r\nW=b\r\n", "a"},
+		{"not set is empty", "V=a$NOPE", "a"},
+		{"from before", "W=a\nV=${W}${X:-b}", "ab"},
+		{"single quotes", "V='$W' # b", "$W"},
+		{"escaped quote", `V='a\'b'`, "a'b"},
+		{"double quotes", "W=a\nV=\"$W # b\"", "a # b"},
+		{"escapes", `V="a\"\t\\\$b\x"`, "a\"\t\\$b\\x"},
+		{"several lines", "W=\"a\nV=b\"\nV=a", "a"},
+		{"a dollar sign alone", "V=a$1$", "a$1$"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := pin.Load(pin.Options{
+				FS: fstest.MapFS{
+					"dir/.env":         {Data: []byte(c.env)},
+					"dir/compose.yaml": {Data: []byte("services: {a: {image: 'a:${NONE?<${V}>}'}}")},
+				},
+				Paths:  []string{"dir/compose.yaml"},
+				Getenv: func(name string) (string, bool) { return "host", name == "HOST" },
+			})
+			require.ErrorContains(t, err, "NONE is required: <"+c.want+">")
+		})
 	}
-	list, err := pin.Load(pin.Options{FS: files, Paths: []string{"compose.yaml"}, Getenv: func(name string) (string, bool) {
-		return "env", name == "A"
-	}})
-	require.NoError(t, err)
-	require.Equal(t, []string{"docker.io/library/env:env-b", "docker.io/library/d:fe"}, lines(list.Pins))
 }
 
 // FuzzText holds the canonical text form to its promise: reading it gives the pins again.
