@@ -1,0 +1,120 @@
+package docker
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/moby/moby/client"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pullonce/pullonce/internal/image"
+)
+
+// maxAnswer bounds what a daemon may answer to a load, in bytes. Without progress lines it says a few hundred.
+const maxAnswer = 1 << 20
+
+// sendProven sends the image and proves that the daemon holds it whole. On an error what it left there is removed,
+// unless the daemon knew the image before.
+func (l load) sendProven(ctx context.Context, known bool) (sent int64, err error) {
+	img, id := l.img, l.ids()[0]
+	if img.Reference().Tag() != "" {
+		if img, err = img.Unnamed(); err != nil {
+			return 0, err
+		}
+	} else {
+		id = l.references()[0]
+	}
+	sent, err = l.send(ctx, img)
+	if err == nil {
+		if err = l.check(ctx, id); errors.Is(err, errAbsent) {
+			err = fmt.Errorf("the daemon reported success, but %w", err)
+		}
+	}
+	if err != nil && !known {
+		l.cleanUp(ctx, id)
+	}
+	return sent, err
+}
+
+// send streams the archive of img into a load and reads the answer. The first failure is the cause of all others. A
+// stream that breaks is an aborted request to the daemon, not a short one.
+func (d *Docker) send(parent context.Context, img image.Image) (int64, error) {
+	ctx, fail := context.WithCancelCause(parent)
+	defer fail(nil)
+	pr, pw := io.Pipe()
+	out := &counter{w: pw}
+	var encoder errgroup.Group
+	encoder.Go(func() error {
+		err := image.Encode(ctx, out, img)
+		if err != nil && !errors.Is(err, io.ErrClosedPipe) {
+			fail(err)
+		}
+		return pw.CloseWithError(err)
+	})
+	if err := d.post(ctx, pr); err != nil {
+		fail(err)
+	}
+	_ = pr.Close()
+	_ = encoder.Wait()
+	err := context.Cause(ctx)
+	if isGone(err) {
+		err = fmt.Errorf("after %d of %d bytes: %w", out.n, image.EncodedSize(img), err)
+	}
+	return out.n, err
+}
+
+// post is one load request and its answer.
+func (d *Docker) post(ctx context.Context, archive io.Reader) error {
+	answer, err := d.api.ImageLoad(ctx, archive, client.ImageLoadWithQuiet(true))
+	if err != nil {
+		return daemonError(err)
+	}
+	err = readAnswer(io.LimitReader(answer, maxAnswer))
+	return errors.Join(err, answer.Close())
+}
+
+// readAnswer finds the failure among the messages of a load. The containerd store reports one that it had while
+// unpacking as if it were progress (moby, daemon/containerd/image_exporter.go).
+func readAnswer(r io.Reader) error {
+	messages := json.NewDecoder(r)
+	for {
+		var m struct {
+			Stream      string `json:"stream"`
+			Error       string `json:"error"`
+			ErrorDetail struct {
+				Message string `json:"message"`
+			} `json:"errorDetail"`
+		}
+		err := messages.Decode(&m)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return &engineError{text: "its answer broke off: " + oneLine(err.Error()), gone: true, cause: err}
+		}
+		if said := cmp.Or(m.ErrorDetail.Message, m.Error); said != "" {
+			return saidError(said, nil)
+		}
+		if strings.HasPrefix(m.Stream, "Error unpacking") {
+			return saidError(m.Stream, nil)
+		}
+	}
+}
+
+// counter counts what was written.
+type counter struct {
+	w io.Writer
+	n int64
+}
+
+// Write implements io.Writer.
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}
