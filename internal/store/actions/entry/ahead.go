@@ -1,0 +1,166 @@
+package entry
+
+import (
+	"context"
+	"io"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
+)
+
+// maxAhead is how many chunks one reader reads ahead at most.
+const maxAhead = 6
+
+// budget is what all readers of a process share: the right to read ahead, and buffers to use again. It bounds memory:
+// each chunk that is read ahead, and the one that each reader has in any case, take a buffer for what comes and one for
+// what is made of it, of 2 MiB each. Safe for concurrent use.
+type budget struct {
+	ahead   *semaphore.Weighted
+	buffers chan []byte
+}
+
+func newBudget(ahead int) *budget {
+	return &budget{ahead: semaphore.NewWeighted(int64(ahead)), buffers: make(chan []byte, 2*(ahead+2))}
+}
+
+// buffer is an empty buffer with room for a chunk or a frame.
+func (b *budget) buffer() []byte {
+	select {
+	case buf := <-b.buffers:
+		return buf[:0]
+	default:
+		return make([]byte, 0, maxFrame)
+	}
+}
+
+// free takes a buffer back. What is not needed goes to the garbage collector.
+func (b *budget) free(buf []byte) {
+	if cap(buf) != maxFrame {
+		return
+	}
+	select {
+	case b.buffers <- buf:
+	default:
+	}
+}
+
+// pieces are what a reader reads, one after the other. Safe for concurrent use.
+type pieces interface {
+	// piece gives piece i, in buf where it has room. The error of a context that has ended is its cause.
+	piece(ctx context.Context, i int, buf []byte) ([]byte, error)
+}
+
+// aheadReader reads pieces in their order and gets the next ones while one is consumed. It starts without, and reads
+// ahead twice as far each time another piece is wanted: a reader that wants only a little fetches only a little.
+type aheadReader struct {
+	ctx    context.Context // of the pieces under way
+	cancel context.CancelFunc
+	group  errgroup.Group
+	budget *budget
+	source pieces
+
+	next, last int // the piece to fetch next, and the one behind the last
+	window     int
+	alone      bool // whether a piece has the place that every reader has, budget or not
+	current    *pending
+	pending    []*pending // what comes after the current one
+	left       []byte     // of the current one
+	err        error
+}
+
+// pending is a piece under way.
+type pending struct {
+	done chan struct{}
+	buf  []byte
+	data []byte
+	err  error
+	paid bool // from the budget
+}
+
+// newAheadReader reads the pieces from first to before last.
+func newAheadReader(ctx context.Context, b *budget, source pieces, first, last int) *aheadReader {
+	ctx, cancel := context.WithCancel(ctx)
+	return &aheadReader{ctx: ctx, cancel: cancel, budget: b, source: source, next: first, last: last}
+}
+
+// Read implements io.Reader.
+func (r *aheadReader) Read(p []byte) (int, error) {
+	for len(r.left) == 0 {
+		if r.err == nil {
+			r.err = r.advance()
+		}
+		if r.err != nil {
+			return 0, r.err
+		}
+	}
+	n := copy(p, r.left)
+	r.left = r.left[n:]
+	return n, nil
+}
+
+// advance waits for the next piece, the current one having been consumed.
+func (r *aheadReader) advance() error {
+	r.release(r.current)
+	r.current = nil
+	r.order()
+	if len(r.pending) == 0 {
+		return io.EOF
+	}
+	r.current, r.pending = r.pending[0], r.pending[1:]
+	select {
+	case <-r.current.done:
+	case <-r.ctx.Done():
+		return context.Cause(r.ctx)
+	}
+	r.left = r.current.data
+	return r.current.err
+}
+
+// order sends for the next pieces: one in any case, more as far as window and budget go.
+func (r *aheadReader) order() {
+	for r.next < r.last && len(r.pending) <= r.window {
+		paid := r.alone
+		if paid && !r.budget.ahead.TryAcquire(1) {
+			break
+		}
+		r.alone = true
+		p := &pending{done: make(chan struct{}), buf: r.budget.buffer(), paid: paid}
+		r.pending = append(r.pending, p)
+		i := r.next
+		r.next++
+		r.group.Go(func() error {
+			defer close(p.done)
+			p.data, p.err = r.source.piece(r.ctx, i, p.buf)
+			return nil
+		})
+	}
+	r.window = min(max(2*r.window, 1), maxAhead)
+}
+
+// release gives back what a piece took.
+func (r *aheadReader) release(p *pending) {
+	if p == nil {
+		return
+	}
+	r.budget.free(p.buf)
+	if p.paid {
+		r.budget.ahead.Release(1)
+	} else {
+		r.alone = false
+	}
+}
+
+// Close ends what is under way and waits for that.
+func (r *aheadReader) Close() error {
+	r.cancel()
+	_ = r.group.Wait() // no piece returns an error: it holds it
+	r.release(r.current)
+	for _, p := range r.pending {
+		r.release(p)
+	}
+	r.current, r.pending, r.left = nil, nil, nil
+	if r.err == nil {
+		r.err = io.ErrClosedPipe
+	}
+	return nil
+}
