@@ -139,4 +139,4 @@ func Line(err error) string {
 	return line
 }
 
-func isBreak(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }
+func isBreak(r rune) bool { return unicode.IsControl(r) || r == 0x2028 || r == 0x2029 }

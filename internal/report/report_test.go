@@ -1,0 +1,105 @@
+package report_test
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pullonce/pullonce/internal/report"
+)
+
+var update = flag.Bool("update", false, "write the goldens anew")
+
+// sample has one image of each source, and problems with and without a place.
+func sample() report.Report {
+	return report.Report{
+		Mode: "load", Result: report.Degraded, Elapsed: 4200 * time.Millisecond,
+		Images: []report.Image{
+			{Name: "redis:7", Platform: "linux/amd64", Target: "docker", Source: report.Cache, Outcome: "loaded", Size: 43_100_000, Elapsed: 1250 * time.Millisecond},
+			{Name: "postgres:17", Platform: "linux/amd64", Target: "docker", Source: report.Registry, Outcome: "loaded", Size: 999_960, Elapsed: 61 * time.Second, Attempts: 3},
+			{Name: "a|b", Platform: "linux/amd64", Target: "docker", Source: report.Nowhere, Outcome: "skipped", Reason: "target unavailable"},
+			{Name: "nginx:1", Platform: "linux/amd64", Target: "docker", Source: report.Present, Outcome: "present", Size: 999, Elapsed: 12 * time.Millisecond},
+		},
+		Problems: []report.Problem{
+			{Severity: report.Warning, Kind: "miss", Image: "postgres:17", Message: "postgres:17: not in the store", Hint: "run prime"},
+			{Severity: report.Error, Kind: "reference", Message: "<b>no</b> *reference*", File: "images.txt", Line: 3, Column: 1},
+		},
+	}
+}
+
+func TestTheReportReadsTheSameInEveryForm(t *testing.T) {
+	t.Parallel()
+	for name, render := range map[string]func(report.Report, *strings.Builder) error{
+		"report.txt":  func(r report.Report, b *strings.Builder) error { return r.WriteTable(b) },
+		"report.json": func(r report.Report, b *strings.Builder) error { return r.WriteJSON(b) },
+		"report.md": func(r report.Report, b *strings.Builder) error {
+			md := r.Markdown()
+			b.WriteString(md.Head + strings.Join(md.Rows, "") + md.Tail)
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got strings.Builder
+			require.NoError(t, render(sample(), &got))
+			golden := filepath.Join("testdata", name)
+			if *update {
+				require.NoError(t, os.MkdirAll("testdata", 0o755))
+				require.NoError(t, os.WriteFile(golden, []byte(got.String()), 0o644))
+			}
+			want, err := os.ReadFile(golden)
+			require.NoError(t, err)
+			require.Equal(t, string(want), got.String())
+		})
+	}
+}
+
+func TestAnEmptyReportHasListsAndNoTable(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	require.NoError(t, report.Report{Mode: "load", Result: report.Success}.WriteJSON(&b))
+	var got map[string]any
+	require.NoError(t, json.Unmarshal([]byte(b.String()), &got))
+	require.Equal(t, []any{}, got["images"])
+	require.Equal(t, []any{}, got["problems"])
+	require.NotContains(t, report.Report{Mode: "load"}.Markdown().Head, "IMAGE")
+}
+
+func TestBytes(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int64]string{
+		0: "0 B", 999: "999 B", 1000: "1.0 kB", 999_949: "999.9 kB", 999_951: "1.0 MB", 1_440_000_000: "1.4 GB", 2_000_000_000_000: "2.0 TB",
+	} {
+		require.Equal(t, want, report.Bytes(n))
+	}
+}
+
+func TestLineKeepsForeignTextToOneLine(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "a b c d", report.Line(errors.New("a\r\nb\u2028c\x1b\n\nd")))
+	long := report.Line(errors.New(strings.Repeat("é", 2000)))
+	require.LessOrEqual(t, len(long), 1004)
+	require.True(t, strings.HasSuffix(long, "é…"), "cut between characters")
+}
+
+func TestProblemsAreCountedPastTheFirstFifty(t *testing.T) {
+	t.Parallel()
+	md := report.Report{Problems: make([]report.Problem, 60)}.Markdown()
+	require.Contains(t, md.Tail, "- and 10 more: see the log\n")
+}
+
+func TestLogKeepsItsOrder(t *testing.T) {
+	t.Parallel()
+	var log report.Log
+	log.Add(report.Problem{Message: "first"})
+	log.Add(report.Problem{Message: "second"})
+	require.Equal(t, "first", log.Problems()[0].Message)
+	require.Len(t, log.Problems(), 2)
+}
