@@ -1,0 +1,119 @@
+package main_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const internal = "github.com/pullonce/pullonce/internal/"
+
+// allowed says which of our packages each of our packages may import. Imports go one way: from what is wanted, over how
+// it is done, to plain data.
+var allowed = map[string]string{
+	"reference":           "",
+	"platform":            "",
+	"retry":               "",
+	"report":              "",
+	"workflow":            "",
+	"gate":                "",
+	"regtest":             "",
+	"pin":                 "reference platform",
+	"cachekey":            "reference platform",
+	"plan":                "cachekey pin platform reference",
+	"image":               "reference platform",
+	"image/imagetest":     "image platform reference",
+	"registry":            "image platform reference retry",
+	"store":               "image",
+	"store/dir":           "image store",
+	"store/actions/entry": "image store",
+	"target":              "image platform",
+	"target/docker":       "image platform reference target",
+	"prime":               "image plan platform reference registry report store",
+	"demo":                "image lane pin plan platform prime reference registry regtest report retry store/dir target",
+	"lane":                "image pin plan platform reference registry report store target",
+	"cli": "demo gate image lane pin plan platform prime reference registry report retry store store/dir target target/docker " +
+		"workflow",
+}
+
+// foreign says which packages of the outside only some of ours may import: whoever else does knows too much.
+var foreign = map[string]string{
+	"net/http":    "demo registry regtest retry target/docker",
+	"archive/tar": "image image/imagetest regtest store/actions/entry",
+	"os/exec":     "registry",
+	"flag":        "",
+	"log":         "regtest",
+	"github.com/google/go-containerregistry/pkg": "registry regtest",
+	"github.com/moby/moby":                       "target/docker",
+	"github.com/alecthomas/kong":                 "cli",
+	"github.com/sethvargo/go-githubactions":      "workflow",
+}
+
+func TestImportsGoOneWay(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	walkImports(t, func(pkg, file, imported string) {
+		seen[pkg] = true
+		require.Contains(t, allowed, pkg, "%s: package internal/%s has no row in the table", file, pkg)
+		if own, ok := strings.CutPrefix(imported, internal); ok {
+			require.Contains(t, strings.Fields(allowed[pkg]), own, "%s: internal/%s must not import internal/%s", file, pkg, own)
+		}
+		for prefix, users := range foreign {
+			if imported == prefix || strings.HasPrefix(imported, prefix+"/") {
+				require.Contains(t, strings.Fields(users), pkg, "%s: internal/%s must not import %s", file, pkg, imported)
+			}
+		}
+	})
+	require.Equal(t, slices.Sorted(maps.Keys(allowed)), slices.Sorted(maps.Keys(seen)), "every row is a package and every package a row")
+}
+
+// walkImports calls visit for each import of each file of ours that is no test.
+func walkImports(t *testing.T, visit func(pkg, file, imported string)) {
+	t.Helper()
+	err := fs.WalkDir(os.DirFS("internal"), ".", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return err
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), path.Join("internal", file), nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range parsed.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			visit(path.Dir(file), file, imported)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+}
+
+// TestTheProcessEdge holds what belongs to main there: nothing else reads arguments or the environment, or exits.
+func TestTheProcessEdge(t *testing.T) {
+	t.Parallel()
+	err := fs.WalkDir(os.DirFS("internal"), ".", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(path.Join("internal", file))
+		if err != nil {
+			return err
+		}
+		for _, edge := range []string{"os.Getenv(", "os.LookupEnv(", "os.Environ(", "os.Exit(", "os.Args", "os.Stdout", "os.Stderr", "func init()"} {
+			require.NotContains(t, string(source), edge, file)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+}

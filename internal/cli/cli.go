@@ -1,0 +1,192 @@
+// Package cli owns the command line: subcommands, flags, usage, exit codes, and what a person reads. One option struct
+// serves the flags of a mode and the inputs of the action. It does not know HTTP or tar.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/pullonce/pullonce/internal/report"
+	"github.com/pullonce/pullonce/internal/workflow"
+)
+
+// ExitCode is what the process ends with.
+type ExitCode int
+
+// The exit codes.
+const (
+	// ExitOK means done, a degraded lane included.
+	ExitOK ExitCode = 0
+	// ExitNo means that the answer is no: prime, gate, audit or preflight said so, or a lane with on-miss: fail did.
+	ExitNo ExitCode = 1
+	// ExitUsage means wrong use: flags, inputs or the pin list.
+	ExitUsage ExitCode = 2
+	// ExitInternal means an internal error, or that the run was interrupted.
+	ExitInternal ExitCode = 3
+)
+
+// Process is what a run sees of the process it runs in.
+type Process struct {
+	Args      []string
+	LookupEnv func(string) (string, bool)
+	Stdin     io.Reader
+	Stdout    *os.File
+	Stderr    *os.File
+}
+
+// getenv is LookupEnv for those to whom empty and unset are one.
+func (p Process) getenv(name string) string {
+	value, _ := p.LookupEnv(name)
+	return value
+}
+
+// command is one mode: its fields are its options.
+type command interface {
+	run(ctx context.Context, s *session) (ExitCode, error)
+}
+
+// usageError is wrong use: it ends the run with ExitUsage and, where it has one, a hint.
+type usageError struct {
+	err  error
+	hint string
+}
+
+func (e usageError) Error() string { return e.err.Error() }
+func (e usageError) Unwrap() error { return e.err }
+
+func usagef(hint, format string, args ...any) error {
+	return usageError{err: fmt.Errorf(format, args...), hint: hint}
+}
+
+// Main runs the command that p.Args name and says how it ended. It never panics and never exits the process.
+func Main(ctx context.Context, p Process) (code ExitCode) {
+	s := newSession(p)
+	mode := ""
+	defer func() {
+		if v := recover(); v != nil {
+			code = s.end(ctx, mode, fmt.Errorf("internal error: %v", v), ExitInternal)
+		}
+	}()
+	chosen, done, err := s.parse(&mode)
+	if done {
+		return ExitOK
+	}
+	if err != nil {
+		return s.end(ctx, mode, err, ExitUsage)
+	}
+	code, err = chosen.run(ctx, s)
+	if err != nil {
+		return s.end(ctx, mode, err, ExitInternal)
+	}
+	if ctx.Err() != nil && mode != modeRetry {
+		return s.end(ctx, mode, errors.New("interrupted"), ExitInternal)
+	}
+	return code
+}
+
+// end says what went wrong and picks the exit code. In a lane only wrong use fails the job: an error of ours is a
+// warning there.
+func (s *session) end(ctx context.Context, mode string, err error, code ExitCode) ExitCode {
+	p := report.Problem{Severity: report.Error, Kind: "internal", Message: report.Line(err)}
+	var findings pinErrors
+	switch usage, ok := errors.AsType[usageError](err); {
+	case errors.As(err, &findings):
+		findings.say(s)
+		return ExitUsage
+	case ok:
+		p.Kind, p.Hint, code = "usage", usage.hint, ExitUsage
+	case mode == modeLoad && ctx.Err() == nil && code != ExitUsage:
+		p.Severity, code = report.Warning, ExitOK
+	}
+	s.say(p)
+	return code
+}
+
+// parse reads the arguments. done means that help or the version was asked for and given.
+func (s *session) parse(mode *string) (chosen command, done bool, err error) {
+	args, err := s.arguments()
+	if err != nil {
+		return nil, false, err
+	}
+	var g grammar
+	exited := false
+	parser, err := kong.New(&g,
+		kong.Name("pullonce"),
+		kong.Description("Pull each container image once per workflow run, load it everywhere."),
+		kong.Writers(s.Stdout, s.Stderr),
+		kong.Exit(func(int) { exited = true }),
+		kong.Resolvers(kong.ResolverFunc(s.resolve)),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.UsageOnError(),
+	)
+	if err != nil {
+		return nil, false, fmt.Errorf("building the command line: %w", err)
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	parsed, err := parser.Parse(args)
+	if exited {
+		return nil, true, nil
+	}
+	if err != nil {
+		return nil, false, usageError{err: err, hint: "see: pullonce " + strings.TrimSpace(commandOf(args)+" --help")}
+	}
+	*mode = parsed.Selected().Name
+	return parsed.Selected().Target.Addr().Interface().(command), false, nil
+}
+
+// commandOf is the subcommand among args, for a hint.
+func commandOf(args []string) string {
+	for _, arg := range args {
+		if !strings.HasPrefix(arg, "-") {
+			return arg
+		}
+	}
+	return ""
+}
+
+// arguments are the process's own, or, where the action starts us, those that its inputs stand for.
+func (s *session) arguments() ([]string, error) {
+	if !s.startedByAction() {
+		return s.Args, nil
+	}
+	mode, _ := s.runner.Input("mode")
+	for _, known := range actionModes {
+		if mode == known {
+			return []string{mode}, nil
+		}
+	}
+	return nil, usagef("mode is one of "+strings.Join(actionModes, ", "), "unknown input mode %q", mode)
+}
+
+// startedByAction says whether the action started us. Only then are its inputs ours: in a step of another action, INPUT_*
+// are that one's.
+func (s *session) startedByAction() bool { return len(s.Args) == 1 && s.Args[0] == "action" }
+
+// resolve gives a flag the value of the action's input of the same name.
+func (s *session) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	if !s.startedByAction() {
+		return nil, nil //nolint:nilnil // kong's word for "not set"
+	}
+	if value, ok := s.runner.Input(flag.Name); ok && value != "" {
+		return value, nil
+	}
+	return nil, nil //nolint:nilnil // kong's word for "not set"
+}
+
+// session is one run: the process, the runner's protocol, and how problems are said.
+type session struct {
+	Process
+	runner *workflow.Runner
+}
+
+func newSession(p Process) *session {
+	return &session{Process: p, runner: workflow.New(workflow.Options{Getenv: p.getenv, Stdout: p.Stdout})}
+}

@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/pullonce/pullonce/internal/lane"
+	"github.com/pullonce/pullonce/internal/plan"
+	"github.com/pullonce/pullonce/internal/platform"
+	"github.com/pullonce/pullonce/internal/report"
+)
+
+// loadCommand is a lane.
+type loadCommand struct {
+	pinOptions
+	storeOption
+	registryOptions
+	Into        list   `default:"docker" placeholder:"TARGET" help:"What the images are loaded into, one a line: docker or none."`
+	Lane        string `placeholder:"NAME" help:"The lane, as the lanes= globs of the pin list name it; empty selects every pin."`
+	OnMiss      string `default:"pull" enum:"pull,warn,fail" help:"What to do about an image that the store can't give: pull, warn or fail."`
+	Timeout     span   `default:"3m" help:"How long the fallback pull may wait and try again."`
+	Concurrency int    `default:"2" help:"How many images are loaded at a time."`
+	JSON        bool   `name:"json" help:"Print the report as JSON."`
+}
+
+func (c *loadCommand) run(ctx context.Context, s *session) (ExitCode, error) {
+	loaded, err := s.pins(c.pinOptions)
+	if err != nil {
+		return 0, err
+	}
+	targets, err := s.targets(c.Into)
+	if err != nil {
+		return 0, err
+	}
+	entries, err := s.openStore(c.Store)
+	if err != nil {
+		return 0, err
+	}
+	client, err := s.registry(c.registryOptions, time.Duration(c.Timeout), false)
+	if err != nil {
+		return 0, err
+	}
+	defer client.Close()
+	selected := s.lane(loaded, c.Lane)
+	progress := s.progress()
+	done := lane.Run(ctx, lane.Options{
+		Pins: selected, Salt: c.KeySalt, Store: entries, Registry: client, Targets: targets, OnMiss: lane.OnMiss(c.OnMiss),
+		Concurrency: c.Concurrency, Progress: progress,
+	})
+	progress.Close()
+	if err := s.finish(done, c.JSON); err != nil {
+		return 0, err
+	}
+	planned := plan.Plan{Items: lane.Items(selected, platform.Host(), c.KeySalt)}
+	return exitOf(done), s.outputs(planned, done,
+		output{"loaded", references(done, report.Present, report.Cache, report.Registry)},
+		output{"missed", references(done, report.Nowhere, report.Registry)})
+}

@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+// The modes whose name matters to the code.
+const (
+	modeLoad  = "load"
+	modeRetry = "retry"
+)
+
+// actionModes are the modes that the action takes, as its input mode.
+var actionModes = []string{"plan", "prime", "load", "gate"}
+
+// grammar is the whole command line.
+type grammar struct {
+	Plan    planCommand    `cmd:"" help:"Say which images, keys and matrix the pin list stands for."`
+	Prime   primeCommand   `cmd:"" help:"Pull every pinned image once and put it into the store."`
+	Load    loadCommand    `cmd:"" help:"Load the pinned images from the store into the lane's targets."`
+	Gate    gateCommand    `cmd:"" help:"Judge the jobs of a run: a failed prime with skipped lanes is red."`
+	Inspect inspectCommand `cmd:"" help:"List and verify what a store holds."`
+	Prune   pruneCommand   `cmd:"" help:"Delete what no pin list needs from a store."`
+	Demo    demoCommand    `cmd:"" help:"Show the main job on embedded parts: no Docker, no network."`
+	Version versionCommand `cmd:"" help:"Print the version."`
+}
+
+// pinOptions say which images are meant; every mode that needs images has them.
+type pinOptions struct {
+	Pins    list   `placeholder:"FILE" help:"Pin lists: paths or globs, one a line, each may carry a selector after '#'."`
+	Images  text   `placeholder:"REF" help:"Images inline, one reference a line with optional lanes=, platforms=, name= and nodes=."`
+	KeySalt string `placeholder:"TEXT" help:"Text that goes into every key, to set entries apart."`
+}
+
+// storeOption says where entries live.
+type storeOption struct {
+	Store string `default:"auto" placeholder:"STORE" help:"Where entries live: auto or dir:PATH."`
+}
+
+// registryOptions say how registries are asked.
+type registryOptions struct {
+	Mirrors list `placeholder:"HOST=MIRROR,…" help:"Mirrors to ask, one host a line, as in docker.io=mirror.example."`
+}
+
+// list is an input of several values: one a line, or a JSON array of strings. A flag may also be repeated.
+type list []string
+
+var _ kong.MapperValue = (*list)(nil)
+
+// Decode implements kong.MapperValue.
+func (l *list) Decode(ctx *kong.DecodeContext) error {
+	var raw string
+	if err := ctx.Scan.PopValueInto("list", &raw); err != nil {
+		return err
+	}
+	values, err := parseList(raw)
+	if err != nil {
+		return err
+	}
+	*l = append(*l, values...)
+	return nil
+}
+
+func parseList(raw string) ([]string, error) {
+	if trimmed := strings.TrimSpace(raw); strings.HasPrefix(trimmed, "[") {
+		var values []string
+		if err := json.Unmarshal([]byte(trimmed), &values); err != nil {
+			return nil, fmt.Errorf("reading a JSON list of strings: %w", err)
+		}
+		return values, nil
+	}
+	var values []string
+	for line := range strings.Lines(raw) {
+		if line = strings.TrimSpace(line); line != "" {
+			values = append(values, line)
+		}
+	}
+	return values, nil
+}
+
+// text is an input of several lines that somebody else parses. A flag may be repeated.
+type text string
+
+var _ kong.MapperValue = (*text)(nil)
+
+// Decode implements kong.MapperValue.
+func (t *text) Decode(ctx *kong.DecodeContext) error {
+	var raw string
+	if err := ctx.Scan.PopValueInto("text", &raw); err != nil {
+		return err
+	}
+	if *t != "" {
+		raw = string(*t) + "\n" + raw
+	}
+	*t = text(raw)
+	return nil
+}
+
+// span is a time span in Go's notation, and in days, as in "7d". "0" is none.
+type span time.Duration
+
+var _ kong.MapperValue = (*span)(nil)
+
+// Decode implements kong.MapperValue.
+func (d *span) Decode(ctx *kong.DecodeContext) error {
+	var raw string
+	if err := ctx.Scan.PopValueInto("duration", &raw); err != nil {
+		return err
+	}
+	parsed, err := parseSpan(raw)
+	if err != nil {
+		return err
+	}
+	*d = span(parsed)
+	return nil
+}
+
+func parseSpan(raw string) (time.Duration, error) {
+	value, unit := raw, time.Duration(0)
+	if days, ok := strings.CutSuffix(raw, "d"); ok {
+		value, unit = days+"h", 24
+	}
+	parsed, err := time.ParseDuration(value)
+	if err != nil || parsed < 0 {
+		return 0, fmt.Errorf("invalid time span %q: write it as in 90s, 10m, 1h30m or 7d", raw)
+	}
+	if unit > 0 {
+		parsed *= unit
+	}
+	return parsed, nil
+}

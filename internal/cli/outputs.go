@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+
+	"github.com/pullonce/pullonce/internal/plan"
+	"github.com/pullonce/pullonce/internal/report"
+)
+
+// output is one output of the action. A value that is no string is written as JSON.
+type output struct {
+	name  string
+	value any
+}
+
+// outputs writes what every mode that moves images hands to later steps, and what this mode adds.
+func (s *session) outputs(planned plan.Plan, done report.Report, more ...output) error {
+	if !s.runner.Enabled() {
+		return nil
+	}
+	if err := s.keep(done.Mode, done.WriteJSON); err != nil {
+		return err
+	}
+	hit := len(done.Images) > 0 && len(references(done, report.Registry, report.Nowhere)) == 0
+	all := append(planOutputs(planned),
+		output{"cache-hit", strconv.FormatBool(hit)},
+		output{"digests", digests(done)},
+		output{"result", string(done.Result)},
+		output{"report", s.reportPath(done.Mode)},
+	)
+	return s.write(append(all, more...))
+}
+
+// planOutputs are those that only the pin list decides.
+func planOutputs(planned plan.Plan) []output {
+	return []output{
+		{"keys", planned.Keys()}, {"key", planned.Key()}, {"path", planned.Path()}, {"count", strconv.Itoa(planned.Count())},
+	}
+}
+
+// write hands outputs to the runner; elsewhere there is nobody to hand them to.
+func (s *session) write(outputs []output) error {
+	if !s.runner.Enabled() {
+		return nil
+	}
+	var errs []error
+	for _, o := range outputs {
+		value, ok := o.value.(string)
+		if !ok {
+			encoded, err := json.Marshal(o.value)
+			if err != nil {
+				return fmt.Errorf("writing output %s: %w", o.name, err)
+			}
+			value = string(encoded)
+		}
+		errs = append(errs, s.runner.Output(o.name, value))
+	}
+	return errors.Join(errs...)
+}
+
+// references are those of the images that came from one of the sources, each once.
+func references(r report.Report, sources ...report.Source) []string {
+	refs, seen := []string{}, map[string]bool{}
+	for _, img := range r.Images {
+		for _, source := range sources {
+			if img.Source == source && !seen[img.Reference] {
+				seen[img.Reference] = true
+				refs = append(refs, img.Reference)
+			}
+		}
+	}
+	return refs
+}
+
+// digests are the root digests of a report's images, in order; "" is one that this run had no need to learn.
+func digests(r report.Report) []string {
+	all := []string{}
+	for _, img := range r.Images {
+		all = append(all, img.Digest)
+	}
+	return all
+}
+
+// reportPath is where a mode's JSON report is kept, or "" where there is no job to keep it for.
+func (s *session) reportPath(mode string) string {
+	if !s.runner.Enabled() {
+		return ""
+	}
+	return join(s.getenv("RUNNER_TEMP"), "pullonce-"+mode+".json")
+}
+
+// keep keeps a mode's JSON report beside the runner's other files.
+func (s *session) keep(mode string, write func(io.Writer) error) error {
+	path := s.reportPath(mode)
+	if path == "" {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		return fmt.Errorf("keeping the report: %w", err)
+	}
+	if err := os.WriteFile(path+".tmp", b.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("keeping the report: %w", err)
+	}
+	if err := os.Rename(path+".tmp", path); err != nil {
+		return fmt.Errorf("keeping the report: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/pullonce/pullonce/internal/registry"
+	"github.com/pullonce/pullonce/internal/retry"
+)
+
+// client is a registry client and the folder that it spools layers in.
+type client struct {
+	*registry.Client
+	spool string
+}
+
+// Close ends the client and frees what it spooled.
+func (c *client) Close() error {
+	err := c.Client.Close()
+	if c.spool == "" {
+		return err
+	}
+	return cmp.Or(err, os.RemoveAll(c.spool))
+}
+
+// registry makes a client whose pulls may wait and try again for timeout. With spooling, a layer that several images
+// share is fetched once, and one that arrives wrong is fetched again.
+func (s *session) registry(o registryOptions, timeout time.Duration, spooling bool) (*client, error) {
+	mirrors, err := parseMirrors(o.Mirrors)
+	if err != nil {
+		return nil, err
+	}
+	spool := ""
+	if spooling {
+		if spool, err = os.MkdirTemp(s.tempDir(), "pullonce-spool-*"); err != nil {
+			return nil, fmt.Errorf("making a folder for layers on their way: %w", err)
+		}
+	}
+	return &client{registry.New(registry.Options{
+		ConfigDir: cmp.Or(s.getenv("DOCKER_CONFIG"), join(s.getenv("HOME"), ".docker"), join(s.getenv("USERPROFILE"), ".docker")),
+		Policy:    retry.Policy{Timeout: timeout}, Mirrors: mirrors, SpoolDir: spool, UserAgent: "pullonce/" + version(),
+		Notify: func(e registry.Event) { s.printf("%s", e) },
+	}), spool}, nil
+}
+
+// tempDir is where large temporary files go: the job's own folder, else the system's.
+func (s *session) tempDir() string { return cmp.Or(s.getenv("RUNNER_TEMP"), os.TempDir()) }
+
+// parseMirrors reads lines of HOST=MIRROR,MIRROR.
+func parseMirrors(lines []string) (map[string][]string, error) {
+	mirrors := map[string][]string{}
+	for _, line := range lines {
+		host, rest, ok := strings.Cut(line, "=")
+		host = strings.TrimSpace(host)
+		if !ok || host == "" || strings.TrimSpace(rest) == "" {
+			return nil, usagef("write it as in docker.io=mirror.example,other.example", "invalid mirror %q", line)
+		}
+		for mirror := range strings.SplitSeq(rest, ",") {
+			mirror = strings.TrimSpace(mirror)
+			if mirror == "" || strings.Contains(mirror, "://") {
+				return nil, usagef("a mirror is a host, with a path where it has one, and without a scheme", "invalid mirror %q", line)
+			}
+			mirrors[host] = append(mirrors[host], mirror)
+		}
+	}
+	return mirrors, nil
+}

@@ -1,0 +1,30 @@
+// Command pullonce pulls each pinned container image once per workflow run and loads it everywhere.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	_ "golang.org/x/crypto/x509roots/fallback" // the static binary runs where there are no CA roots
+
+	"github.com/pullonce/pullonce/internal/cli"
+)
+
+// grace is how long an interrupted run may take to end by itself. Everything is published whole or not at all, so that
+// nothing is lost by leaving.
+const grace = 1800 * time.Millisecond
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, func() {
+		time.Sleep(grace)
+		os.Exit(int(cli.ExitInternal))
+	})
+	os.Exit(int(cli.Main(ctx, cli.Process{
+		Args: os.Args[1:], LookupEnv: os.LookupEnv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+	})))
+}
