@@ -1,0 +1,255 @@
+package docker_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"testing/iotest"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pullonce/pullonce/internal/image"
+	"github.com/pullonce/pullonce/internal/image/imagetest"
+	"github.com/pullonce/pullonce/internal/platform"
+	"github.com/pullonce/pullonce/internal/target"
+	"github.com/pullonce/pullonce/internal/target/docker"
+)
+
+// The end-to-end tests load into daemons that are there already, which .ci/run starts. Which of them are there follows
+// from the suite's own variables: see package e2e.
+const (
+	envGate       = "PULLONCE_E2E"
+	envEngine     = "PULLONCE_E2E_BIN" // set where there is a current engine, and so a containerd store
+	envClassic    = "PULLONCE_E2E_DOCKER_CLASSIC"
+	envContainerd = "PULLONCE_E2E_DOCKER_CONTAINERD"
+)
+
+// real is a real daemon, seen by the target and by a client beside it.
+type real struct {
+	*docker.Docker
+	api        *client.Client
+	platform   platform.Platform
+	containerd bool
+}
+
+// forEachDaemon runs test on the daemon of each store that must be there.
+func forEachDaemon(t *testing.T, test func(t *testing.T, d real)) {
+	t.Helper()
+	if os.Getenv(envGate) != "1" {
+		t.Skip("needs Docker daemons: run it with .ci/run, or PULLONCE_E2E=1 PULLONCE_E2E_DOCKER_CLASSIC=unix:///… go test")
+	}
+	variables := []string{envClassic}
+	if os.Getenv(envEngine) != "" {
+		variables = append(variables, envContainerd)
+	}
+	for _, variable := range variables {
+		t.Run(variable, func(t *testing.T) {
+			host := os.Getenv(variable)
+			require.NotEmpty(t, host, "%s is not set: it must be the address of a daemon", variable)
+			d := real{containerd: variable == envContainerd}
+			var err error
+			d.Docker, err = docker.New(docker.Options{Host: host})
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, d.Close()) })
+			d.api, err = client.New(client.WithHost(host))
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, d.api.Close()) })
+			d.platform, err = d.Platform(t.Context())
+			require.NoError(t, err)
+			test(t, d)
+		})
+	}
+}
+
+// image makes an image for the daemon that is like no other test's, and removes it when the test ends.
+func (d real) image(t *testing.T, o imagetest.Options) image.Image {
+	t.Helper()
+	o.Platform = d.platform
+	img := imagetest.New(t, o)
+	d.forget(t, img)
+	t.Cleanup(func() { d.forget(t, img) })
+	return img
+}
+
+func (d real) id(img image.Image) string {
+	if d.containerd {
+		return img.Root().Digest.String()
+	}
+	return img.Config().Digest.String()
+}
+
+// forget removes img whatever its names are.
+func (d real) forget(t *testing.T, img image.Image) {
+	t.Helper()
+	_, err := d.api.ImageRemove(context.WithoutCancel(t.Context()), d.id(img), client.ImageRemoveOptions{Force: true, PruneChildren: true})
+	if !cerrdefs.IsNotFound(err) {
+		require.NoError(t, err)
+	}
+}
+
+// answer is the id behind ref, or "".
+func (d real) answer(t *testing.T, ref string) string {
+	t.Helper()
+	got, err := d.api.ImageInspect(t.Context(), ref)
+	if cerrdefs.IsNotFound(err) {
+		return ""
+	}
+	require.NoError(t, err)
+	return got.ID
+}
+
+// create makes a container of ref, which pulls nothing and unpacks nothing that is not there, and removes it again.
+func (d real) create(t *testing.T, ref string) error {
+	t.Helper()
+	made, err := d.api.ContainerCreate(t.Context(), client.ContainerCreateOptions{
+		Config: &container.Config{Image: ref}, HostConfig: &container.HostConfig{NetworkMode: "none"},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = d.api.ContainerRemove(t.Context(), made.ID, client.ContainerRemoveOptions{})
+	return err
+}
+
+func TestE2EOutcomes(t *testing.T) {
+	t.Parallel()
+	forEachDaemon(t, func(t *testing.T, d real) {
+		img := d.image(t, imagetest.Options{Reference: "outcomes:1", Index: true, Layers: 3, Seed: 100})
+		renamed := d.image(t, imagetest.Options{Reference: "outcomes:2", Index: true, Layers: 3, Seed: 100})
+		next := d.image(t, imagetest.Options{Reference: "outcomes:1", Index: true, Layers: 4, Seed: 100})
+
+		for _, step := range []struct {
+			img      image.Image
+			outcome  target.Outcome
+			replaced string
+		}{
+			{img, target.Loaded, ""},
+			{img, target.Present, ""},
+			{renamed, target.Tagged, ""},
+			{next, target.Loaded, d.id(img)},
+			{next, target.Present, ""},
+			{img, target.Tagged, d.id(next)},
+		} {
+			result, err := d.Load(t.Context(), step.img)
+			require.NoError(t, err)
+			require.Equal(t, step.outcome, result.Outcome)
+			require.Equal(t, step.replaced, result.Replaced)
+			require.Equal(t, step.outcome == target.Loaded, result.Sent > 0)
+			ref := step.img.Reference().Tagged()
+			require.Equal(t, d.id(step.img), d.answer(t, ref))
+			require.NoError(t, d.create(t, ref))
+		}
+	})
+}
+
+// TestE2EReferences tries each kind of reference, the ones that a store can't answer to as well.
+func TestE2EReferences(t *testing.T) {
+	t.Parallel()
+	forEachDaemon(t, func(t *testing.T, d real) {
+		for seed, o := range map[uint64]imagetest.Options{
+			200: {Reference: "refs-tag:1", Index: true},
+			201: {Reference: "refs-both:1", Index: true, Digest: true},
+			202: {Reference: "refs-digest", Index: true, ByDigest: true},
+			203: {Reference: "refs-plain:1", Digest: true},
+		} {
+			o.Seed = seed
+			img := d.image(t, o)
+			ref := img.Reference()
+			result, err := d.Load(t.Context(), img)
+			require.NoError(t, err, o.Reference)
+			require.Equal(t, target.Loaded, result.Outcome, o.Reference)
+			require.NoError(t, d.create(t, d.id(img)), o.Reference)
+			if ref.Tag() != "" {
+				require.NoError(t, d.create(t, ref.Tagged()), o.Reference)
+			}
+			if ref.Digest() == "" {
+				require.Empty(t, result.Unresolvable)
+				continue
+			}
+			err = d.create(t, ref.String())
+			if d.containerd {
+				require.NoError(t, err, ref)
+				require.Empty(t, result.Unresolvable)
+			} else {
+				require.True(t, cerrdefs.IsNotFound(err), "%s: %v", ref, err)
+				require.Equal(t, []string{ref.String()}, result.Unresolvable)
+			}
+		}
+	})
+}
+
+func TestE2EHundredLayersSharedByTwo(t *testing.T) {
+	t.Parallel()
+	forEachDaemon(t, func(t *testing.T, d real) {
+		var loads errgroup.Group
+		images := []image.Image{
+			d.image(t, imagetest.Options{Reference: "hundred:1", Layers: 100, Seed: 300}),
+			d.image(t, imagetest.Options{Reference: "hundred:2", Layers: 30, Seed: 300}),
+		}
+		for _, img := range images {
+			loads.Go(func() error {
+				_, err := d.Load(t.Context(), img)
+				return err
+			})
+		}
+		require.NoError(t, loads.Wait())
+		for _, img := range images {
+			require.NoError(t, d.create(t, img.Reference().Tagged()))
+		}
+	})
+}
+
+// TestE2EBrokenLoadLeavesNothing breaks the stream at ten places, and has it end well at last.
+func TestE2EBrokenLoadLeavesNothing(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	forEachDaemon(t, func(t *testing.T, d real) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		before := d.image(t, imagetest.Options{Reference: "broken:1", Seed: 400})
+		_, err := d.Load(t.Context(), before)
+		require.NoError(t, err)
+		options := imagetest.Options{Reference: "broken:1", Index: true, Layers: 3, LayerSize: 50_000, Seed: 401}
+		whole := d.image(t, options)
+		for range 10 {
+			parts := imagetest.Parts(t, imagetest.Options{
+				Reference: "broken:1", Index: true, Layers: 3, LayerSize: 50_000, Seed: 401, Platform: d.platform,
+			})
+			parts.Source = breaking(parts.Source, random.IntN(3), random.Int64N(50_000))
+			img, err := image.New(parts)
+			require.NoError(t, err)
+			_, err = d.Load(t.Context(), img)
+			require.ErrorIs(t, err, errBreak)
+			require.Equal(t, d.id(before), d.answer(t, "broken:1"))
+			require.Empty(t, d.answer(t, d.id(img)))
+		}
+		result, err := d.Load(t.Context(), whole)
+		require.NoError(t, err)
+		require.Equal(t, d.id(before), result.Replaced)
+		require.NoError(t, d.create(t, "broken:1"))
+	})
+}
+
+var errBreak = errors.New("it broke")
+
+// breaking gives all blobs up to the nth from its byte at on.
+func breaking(good image.Source, nth int, at int64) image.Source {
+	return source(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
+		rc, err := good.Blob(ctx, d)
+		if nth--; err != nil || nth >= 0 {
+			return rc, err
+		}
+		return struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(io.LimitReader(rc, at), iotest.ErrReader(errBreak)), rc}, nil
+	})
+}
