@@ -55,21 +55,13 @@ func Generation(key string, n int) string {
 // ParseGeneration takes a saved key apart. A key ends in 16 hex digits, so that ".n" behind it can only be a
 // generation; whatever else is behind a key makes another key.
 func ParseGeneration(saved string) (key string, n int) {
-	base, suffix, ok := cutLast(saved, ".")
-	if !ok {
+	i := strings.LastIndexByte(saved, '.')
+	if i < 1 {
 		return saved, 0
 	}
-	n, err := strconv.Atoi(suffix)
-	if err != nil || n < 1 || strconv.Itoa(n) != suffix {
+	n, err := strconv.Atoi(saved[i+1:])
+	if err != nil || n < 1 || Generation(saved[:i], n) != saved {
 		return saved, 0
 	}
-	return base, n
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	i := strings.LastIndex(s, sep)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+len(sep):], true
+	return saved[:i], n
 }

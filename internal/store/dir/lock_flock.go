@@ -9,9 +9,6 @@ import (
 	"syscall"
 )
 
-// errLocked says that another open file has the lock.
-var errLocked = errors.New("locked")
-
 // tryLock takes the lock of f, which ends with f and with the process. It does not wait: a lock that is taken is
 // errLocked, a file system without locks is errors.ErrUnsupported.
 func tryLock(f *os.File) error {

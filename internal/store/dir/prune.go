@@ -129,11 +129,15 @@ func (o PruneOptions) remove(ctx context.Context, root *os.Root, doomed []Pruned
 		if ctx.Err() != nil {
 			return pruned, errors.Join(err, ctx.Err())
 		}
-		switch e := root.Remove(p.Path); {
+		remove := (*os.Root).Remove
+		if p.Reason == Stale {
+			remove = removeStale
+		}
+		switch e := remove(root, p.Path); {
 		case e == nil:
 			pruned = append(pruned, p)
-			_ = root.Remove(filepath.Dir(p.Path))
-		case !errors.Is(e, fs.ErrNotExist): // somebody else may prune as well
+			removeEmpty(root, filepath.Dir(p.Path))
+		case !errors.Is(e, fs.ErrNotExist) && !errors.Is(e, errLocked): // somebody else may prune as well
 			err = errors.Join(err, e)
 		}
 	}

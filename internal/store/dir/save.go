@@ -35,7 +35,7 @@ func (s *Store) save(ctx context.Context, key string, img image.Image) error {
 	if t == nil || err != nil {
 		return err
 	}
-	defer root.Remove(key) // succeeds only where nothing was published
+	defer removeEmpty(root, key)
 	defer t.discard()
 	if err := s.encode(ctx, t.file, img); err != nil {
 		return err
@@ -75,16 +75,28 @@ func reserve(root *os.Root, key string) (*temp, error) {
 		}
 		for _, name := range staleTemps(root, key) {
 			// One that stays does no harm: the next Save tries again.
-			_ = root.Remove(name)
+			_ = removeStale(root, name)
 		}
 		if _, err := root.Lstat(filepath.Join(key, archiveName)); err == nil {
 			return nil, nil
 		}
-		if t, err := newTemp(root, key); !errors.Is(err, fs.ErrNotExist) {
-			return t, err
+		t, err := newTemp(root, key)
+		if err == nil {
+			return t, nil
+		}
+		removeEmpty(root, key)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
 		}
 	}
 	return nil, fmt.Errorf("its directory is removed again and again: %w", fs.ErrNotExist)
+}
+
+// removeEmpty removes the directory name if nothing is in it.
+func removeEmpty(root *os.Root, name string) {
+	if info, err := root.Lstat(name); err == nil && info.IsDir() {
+		_ = root.Remove(name)
+	}
 }
 
 // syncDir makes a new name in dir survive a power cut. Where the file system can't, the entry is whole all the same,

@@ -20,6 +20,9 @@ const (
 	staleAge = 24 * time.Hour
 )
 
+// errLocked says that somebody else has the lock of a file.
+var errLocked = errors.New("locked")
+
 // temp is the temporary file of an entry. It is locked as long as its writer lives, so that others can tell.
 type temp struct {
 	root      *os.Root
@@ -95,24 +98,41 @@ func staleTemps(root *os.Root, name string) []string {
 	var stale []string
 	for _, f := range files {
 		path := filepath.Join(name, f.Name())
-		if f.Type().IsRegular() && strings.HasPrefix(f.Name(), tempPrefix) && isStale(root, path) {
+		if !f.Type().IsRegular() || !strings.HasPrefix(f.Name(), tempPrefix) {
+			continue
+		}
+		if err := ifStale(root, path, func() error { return nil }); err == nil {
 			stale = append(stale, path)
 		}
 	}
 	return stale
 }
 
-// isStale says whether nobody holds the lock of a temporary file, and where there are no locks, whether it is old.
-func isStale(root *os.Root, name string) bool {
+// removeStale removes a temporary file whose writer is gone. One that is in use is errLocked, and one that is not there
+// fs.ErrNotExist.
+func removeStale(root *os.Root, name string) error {
+	return ifStale(root, name, func() error { return root.Remove(name) })
+}
+
+// ifStale calls do while it holds the lock of a temporary file. Its writer can't take the lock then, if it is just about
+// to, and so finds out that the file is gone. Where there are no locks, a file is stale when it is old.
+func ifStale(root *os.Root, name string, do func() error) error {
 	f, err := root.Open(name)
 	if err != nil {
-		return false
+		return err
 	}
 	defer f.Close()
-	err = tryLock(f)
-	if !errors.Is(err, errors.ErrUnsupported) {
-		return err == nil
+	if err := tryLock(f); err == nil {
+		return do()
+	} else if !errors.Is(err, errors.ErrUnsupported) {
+		return err
 	}
 	info, err := f.Stat()
-	return err == nil && time.Since(info.ModTime()) > staleAge
+	if err != nil {
+		return err
+	}
+	if time.Since(info.ModTime()) <= staleAge {
+		return errLocked
+	}
+	return do()
 }
