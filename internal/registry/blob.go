@@ -10,9 +10,13 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/pullonce/pullonce/internal/image"
 )
+
+// parallelLayers is how many layers of an image are fetched at a time, as Docker does by default.
+const parallelLayers = 3
 
 var _ image.Source = (*fetch)(nil)
 
@@ -21,13 +25,13 @@ func (f *fetch) Blob(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, 
 	if f.client.spool == nil {
 		s, err := f.stream(ctx, d)
 		if err != nil {
-			return nil, f.wrap(" layer "+d.Digest.Encoded()[:12], err)
+			return nil, f.wrap(err)
 		}
 		return s, nil
 	}
 	rc, err := f.client.spool.open(ctx, d.Digest, func(file *os.File) error { return f.download(ctx, d, file) })
 	if err != nil {
-		return nil, f.wrap(" layer "+d.Digest.Encoded()[:12], err)
+		return nil, f.wrap(err)
 	}
 	return rc, nil
 }
@@ -61,9 +65,29 @@ func rewind(file *os.File) error {
 	return nil
 }
 
+// Prefetch fetches the layers into the spool, a few at a time, so that reading them takes no more waiting. Without a spool
+// it does nothing.
+func (p *Pull) Prefetch(ctx context.Context) error {
+	if p.fetch == nil || p.fetch.client.spool == nil {
+		return nil
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallelLayers)
+	for _, l := range p.Image.Layers() {
+		g.Go(func() error {
+			rc, err := p.fetch.Blob(ctx, l.Descriptor)
+			if err != nil {
+				return err
+			}
+			return rc.Close()
+		})
+	}
+	return g.Wait()
+}
+
 // Close says that no layer of the image will be read any more, so that its share of the spool can go.
 func (p *Pull) Close() error {
-	if p.fetch == nil || p.fetch.client.spool == nil {
+	if p.fetch == nil || p.fetch.client.spool == nil || p.closed.Swap(true) {
 		return nil
 	}
 	return p.fetch.client.spool.release(layersOf(p.Image))

@@ -9,8 +9,8 @@ import (
 	"github.com/pullonce/pullonce/internal/retry"
 )
 
-// graceShare is the part of the timeout by which the last attempt may outlive it: a twentieth.
-const graceShare = 20
+// graceShare is the part of the timeout by which the last attempt may outlive it: a fortieth.
+const graceShare = 40
 
 // budget is the time that one pull may spend on waits and on attempts that come to nothing. A transfer that makes
 // progress spends none of it, and neither does whoever reads the layers slowly. Safe for concurrent use.

@@ -29,7 +29,7 @@ type Event struct {
 	Host string
 	// Wait is how long a wait is.
 	Wait time.Duration
-	// Attempt is the number of the attempt that failed, from 1, of a Wait.
+	// Attempt is the number of the attempt that failed, from 1; 0 where a Wait is for what another pull was told.
 	Attempt int
 	// Text says what happened, in one line.
 	Text string
@@ -39,7 +39,7 @@ type Event struct {
 func (e Event) String() string {
 	s := e.Host + " " + e.Text
 	if e.Kind == Wait {
-		s = fmt.Sprintf("waiting %s before attempt %d: %s", e.Wait.Round(100*time.Millisecond), e.Attempt+1, e.Text)
+		s = fmt.Sprintf("waiting %s: %s", e.Wait.Round(100*time.Millisecond), e.Text)
 	}
 	if e.Image != "" {
 		s = e.Image + ": " + s

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -23,7 +24,7 @@ const defaultTimeout = 10 * time.Minute
 
 // Pull is an image that comes from a registry: its documents are here, its layers are fetched when they are read.
 type Pull struct {
-	// Image is the image. Its layers can be read until the Client is closed.
+	// Image is the image. Its layers can be read until the Pull or the Client is closed.
 	Image image.Image
 	// Authenticated says that stored credentials were sent, because the registry asked for some. It does not say that
 	// the image is private: see Client.Public.
@@ -31,7 +32,8 @@ type Pull struct {
 	// RateLimit is what Docker Hub said of its limit; zero elsewhere.
 	RateLimit RateLimit
 
-	fetch *fetch
+	fetch  *fetch
+	closed atomic.Bool
 }
 
 // Attempts is how many attempts the image has taken: one, if all went well. It grows while layers are read.
@@ -78,19 +80,19 @@ func (c *Client) Pull(ctx context.Context, ref reference.Reference, p platform.P
 	p = platform.Normalize(p)
 	root, err := f.document(ctx, rootName(ref), ref.Digest())
 	if err != nil {
-		return nil, f.wrap("", err)
+		return nil, f.wrap(err)
 	}
 	manifest, err := f.manifest(ctx, root, p)
 	if err != nil {
-		return nil, f.wrap("", err)
+		return nil, f.wrap(err)
 	}
 	config, err := f.config(ctx, manifest, p)
 	if err != nil {
-		return nil, f.wrap("", err)
+		return nil, f.wrap(err)
 	}
 	img, err := image.New(image.Parts{Reference: ref, Platform: p, Root: root.data, Manifest: manifest.data, Config: config, Source: f})
 	if err != nil {
-		return nil, f.wrap("", err)
+		return nil, f.wrap(err)
 	}
 	if c.spool != nil {
 		c.spool.hold(layersOf(img))
@@ -107,8 +109,8 @@ func rootName(ref reference.Reference) string {
 }
 
 // wrap says which image an error is about.
-func (f *fetch) wrap(what string, err error) error {
-	return fmt.Errorf("pulling %s%s: %w", f.ref.Familiar(), what, err)
+func (f *fetch) wrap(err error) error {
+	return fmt.Errorf("pulling %s: %w", f.ref.Familiar(), err)
 }
 
 // retry makes attempts at one request until use is content.
@@ -198,14 +200,14 @@ func (c *Client) Digest(ctx context.Context, ref reference.Reference) (digest.Di
 		return resp.Body.Close()
 	})
 	if err != nil {
-		return "", f.wrap("", err)
+		return "", f.wrap(err)
 	}
 	if d.Validate() == nil {
 		return d, nil
 	}
 	root, err := f.document(ctx, rootName(ref), ref.Digest())
 	if err != nil {
-		return "", f.wrap("", err)
+		return "", f.wrap(err)
 	}
 	return digest.FromBytes(root.data), nil
 }

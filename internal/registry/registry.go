@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/authn"
 
+	"github.com/pullonce/pullonce/internal/reference"
 	"github.com/pullonce/pullonce/internal/retry"
 )
 
@@ -31,6 +32,9 @@ type Options struct {
 	SpoolDir string
 	// Notify is told what happens, from any goroutine; it must not block.
 	Notify func(Event)
+	// Received is told of bytes of layers as they come over the network, for showing progress: the image and how many. It is
+	// called from any goroutine and must not block.
+	Received func(ref reference.Reference, bytes int)
 	// UserAgent is sent along; "pullonce" by default.
 	UserAgent string
 }

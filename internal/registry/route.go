@@ -87,7 +87,7 @@ func (r *route) wasAuthenticated() bool {
 // tryMirrors says whether a mirror had what was asked for.
 func (r *route) tryMirrors(ctx context.Context, req request, use func(place, *http.Response) error) bool {
 	for _, mirror := range r.mirrors {
-		if r.isOut(mirror) {
+		if r.isOut(mirror) || mirror.host.pace.cooling(time.Now()) > 0 {
 			continue
 		}
 		err := r.tryPlace(ctx, mirror, req, use)

@@ -117,15 +117,22 @@ func (s *spool) release(blobs []digest.Digest) error {
 	return errors.Join(errs...)
 }
 
-// drop counts a holder less, and removes the blob after the last one.
+// drop counts a holder less, and removes the blob after the last one. One that is being fetched all the same is left for close.
 func (s *spool) drop(d digest.Digest) error {
 	b := s.blob(d)
-	b.turn <- struct{}{} // nobody is fetching it
-	defer func() { <-b.turn }()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b.held--
-	if b.held > 0 || b.path == "" {
+	if b.held > 0 {
+		return nil
+	}
+	select {
+	case b.turn <- struct{}{}:
+		defer func() { <-b.turn }()
+	default:
+		return nil
+	}
+	if b.path == "" {
 		return nil
 	}
 	path := b.path

@@ -50,6 +50,13 @@ func (f *fetch) stream(ctx context.Context, d ocispec.Descriptor) (*stream, erro
 	return s, s.refill()
 }
 
+// received tells whoever shows progress.
+func (f *fetch) received(n int) {
+	if tell := f.client.options.Received; tell != nil && n > 0 {
+		tell(f.ref, n)
+	}
+}
+
 // connect is one attempt: it asks for the rest of the blob and reads its head start.
 func (s *stream) connect(ctx context.Context) error {
 	if err := s.owed; err != nil {
@@ -111,6 +118,7 @@ func (s *stream) read(p []byte) (int, error) {
 	n, err := s.body.Read(p[:min(int64(len(p)), s.want.Size-s.next)])
 	s.sum.Write(p[:n])
 	s.next += int64(n)
+	s.fetch.received(n)
 	if s.next == s.want.Size || err == nil {
 		return n, nil
 	}
@@ -146,7 +154,7 @@ func (s *stream) Read(p []byte) (int, error) {
 		default:
 			s.ahead = nil
 			if err := s.refill(); err != nil {
-				return 0, err
+				return 0, s.fetch.wrap(err)
 			}
 		}
 	}

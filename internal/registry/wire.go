@@ -35,6 +35,9 @@ type request struct {
 
 // sendOnce asks h once: after its pacing, through redirects, and with every answer but success made a Fault.
 func (c *Client) sendOnce(ctx context.Context, h *host, r request, g grant) (*http.Response, error) {
+	if cooling := h.pace.cooling(time.Now()); cooling > 0 && cooling <= r.patience.left() {
+		c.notify(Event{Kind: Wait, Host: h.domain, Wait: cooling, Text: h.domain + " asks for a pause"})
+	}
 	if err := h.pace.wait(ctx, r.patience.left()); err != nil {
 		return nil, networkFault(ctx, h.domain, err)
 	}
