@@ -2,7 +2,6 @@ package image
 
 import (
 	"context"
-	"fmt"
 	"io"
 )
 
@@ -12,14 +11,9 @@ const copyBuffer = 128 << 10
 // Encode writes img's archive, EncodedSize bytes: the same for the same image. Layers are verified as they are
 // written; on an error w has no trailer, so that what it has is no complete tar. Whoever streams the archive on must
 // end that stream with the error as well, because some readers take a tar without trailer.
-func Encode(ctx context.Context, w io.Writer, img Image) error {
-	if err := encode(ctx, w, img); err != nil {
-		return fmt.Errorf("writing the archive of %s: %w", img.ref.Familiar(), err)
-	}
-	return nil
-}
+func Encode(ctx context.Context, w io.Writer, img Image) error { return EncodeFrom(ctx, w, img, 0) }
 
-func encode(ctx context.Context, w io.Writer, img Image) error {
+func encodeFrom(ctx context.Context, w io.Writer, img Image, first int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -27,7 +21,7 @@ func encode(ctx context.Context, w io.Writer, img Image) error {
 		return err
 	}
 	buf := make([]byte, copyBuffer)
-	for _, s := range img.stored() {
+	for _, s := range img.from(first) {
 		if err := img.encodeLayer(ctx, w, s, buf); err != nil {
 			return err
 		}

@@ -207,6 +207,28 @@ func TestE2EHundredLayersSharedByTwo(t *testing.T) {
 	})
 }
 
+func TestE2ECommonLayersAreNotSent(t *testing.T) {
+	t.Parallel()
+	forEachDaemon(t, func(t *testing.T, d real) {
+		const size = 100_000
+		elsewhere := d.image(t, imagetest.Options{Reference: "elsewhere", ByDigest: true, Layers: 6, LayerSize: size, Seed: 500})
+		base := d.image(t, imagetest.Options{Reference: "common:1", Layers: 4, LayerSize: size, Seed: 500})
+		_, err := d.Load(t.Context(), base)
+		require.NoError(t, err)
+		img := d.image(t, imagetest.Options{Reference: "common:2", Layers: 6, LayerSize: size, Seed: 500})
+		result, err := d.Load(t.Context(), img)
+		require.NoError(t, err)
+		require.Equal(t, target.Loaded, result.Outcome)
+		require.Less(t, result.Sent, int64(3*size))
+		d.forget(t, base)
+		require.NoError(t, d.create(t, "common:2"))
+
+		result, err = d.Load(t.Context(), elsewhere)
+		require.NoError(t, err)
+		require.Less(t, result.Sent, int64(size), "its name may be new, its layers are not")
+	})
+}
+
 // TestE2EBrokenLoadLeavesNothing breaks the stream at ten places, and has it end well at last.
 func TestE2EBrokenLoadLeavesNothing(t *testing.T) {
 	t.Parallel()

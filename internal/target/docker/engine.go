@@ -141,6 +141,12 @@ func isGone(err error) bool {
 	return ok && e.gone
 }
 
+// isSaid says whether err is something that the daemon said.
+func isSaid(err error) bool {
+	e, ok := errors.AsType[*engineError](err)
+	return ok && !e.gone
+}
+
 // daemonError makes one line of what the client reports.
 func daemonError(err error) error {
 	switch {

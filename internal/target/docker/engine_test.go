@@ -3,8 +3,10 @@ package docker_test
 import (
 	"archive/tar"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +17,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/stretchr/testify/require"
 
@@ -47,6 +50,7 @@ type engine struct {
 // held is an image that the engine has.
 type held struct {
 	manifest            string
+	diffIDs             []digest.Digest
 	available, unpacked bool
 }
 
@@ -104,6 +108,9 @@ func (e *engine) id(img image.Image) string {
 // hold puts a whole img into the engine under names.
 func (e *engine) hold(img image.Image, names ...string) *held {
 	h := &held{manifest: img.Manifest().Digest.String(), available: true, unpacked: true}
+	for _, l := range img.Layers() {
+		h.diffIDs = append(h.diffIDs, l.DiffID)
+	}
 	e.images[e.id(img)] = h
 	for _, name := range names {
 		e.names[name] = e.id(img)
@@ -153,6 +160,8 @@ func (e *engine) handler() http.Handler {
 			reply(w, map[string]string{"Version": "99.1", "Os": "linux", "Arch": "amd64"})
 		case call == "GET /info":
 			e.info(w)
+		case call == "GET /images/json":
+			e.list(w)
 		case call == "POST /images/load":
 			e.serveLoad(w, r)
 		case r.Method == http.MethodGet && strings.HasSuffix(name, "/json"):
@@ -174,6 +183,16 @@ func (e *engine) info(w http.ResponseWriter) {
 		driver = [][2]string{{"driver-type", "io.containerd.snapshotter.v1"}}
 	}
 	reply(w, map[string]any{"DriverStatus": driver, "Architecture": "x86_64"})
+}
+
+func (e *engine) list(w http.ResponseWriter) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	list := []map[string]string{}
+	for _, id := range slices.Sorted(maps.Keys(e.images)) {
+		list = append(list, map[string]string{"Id": id})
+	}
+	reply(w, list)
 }
 
 // lookUp finds an image by id, by name, or, in the containerd store, by a digest of a repository that it has a name in.
@@ -204,7 +223,7 @@ func (e *engine) inspect(w http.ResponseWriter, ref string, manifests bool) {
 		refuse(w, http.StatusNotFound, "No such image: "+ref)
 		return
 	}
-	answer := map[string]any{"Id": id}
+	answer := map[string]any{"Id": id, "RootFS": map[string]any{"Type": "layers", "Layers": h.diffIDs}}
 	if manifests && e.containerd {
 		size := map[string]int{"Unpacked": 0}
 		if h.unpacked {
@@ -265,30 +284,85 @@ func (e *engine) serveLoad(w http.ResponseWriter, r *http.Request) {
 	if e.load != nil && e.load(w, r.Body) {
 		return
 	}
-	root, config, name, err := readArchive(r.Body)
+	got, err := readArchive(r.Body)
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if err == nil && !e.has(got.diffIDs[:got.missing]) {
+		err = errors.New("layers are missing")
+	}
 	if err != nil {
 		e.aborted++
 		reply(w, map[string]any{"errorDetail": map[string]string{"message": err.Error()}})
 		return
 	}
-	id := config
+	id := got.config
 	if e.containerd {
-		id = root
+		id = got.root
 	}
 	if _, ok := e.images[id]; !ok {
 		e.images[id] = &held{}
 	}
-	e.images[id].available, e.images[id].unpacked = true, true
-	if name != "" && e.containerd {
-		e.names[name] = id
+	h := e.images[id]
+	h.available, h.unpacked, h.diffIDs = true, true, got.diffIDs
+	if got.name != "" && e.containerd {
+		e.names[got.name] = id
 	}
 	reply(w, map[string]string{"stream": "Loaded image ID: " + id + "\n"})
 }
 
+// has says whether an image that e holds begins with these layers.
+func (e *engine) has(diffIDs []digest.Digest) bool {
+	for _, h := range e.images {
+		if h.available && len(h.diffIDs) >= len(diffIDs) && slices.Equal(h.diffIDs[:len(diffIDs)], diffIDs) {
+			return true
+		}
+	}
+	return len(diffIDs) == 0
+}
+
+// loaded is what an archive says.
+type loaded struct {
+	root, config, name string
+	diffIDs            []digest.Digest
+	// missing is how many of the first layers are not in it.
+	missing int
+}
+
 // readArchive reads a load's body to its end, as every engine does before it begins.
-func readArchive(body io.Reader) (root, config, name string, err error) {
+func readArchive(body io.Reader) (loaded, error) {
+	members, err := readMembers(body)
+	if err != nil {
+		return loaded{}, err
+	}
+	var index ocispec.Index
+	var list []struct {
+		Config           string
+		RepoTags, Layers []string
+	}
+	var config ocispec.Image
+	if err := errors.Join(json.Unmarshal(members["index.json"], &index), json.Unmarshal(members["manifest.json"], &list)); err != nil {
+		return loaded{}, err
+	}
+	if len(list) != 1 || len(index.Manifests) != 1 || len(list[0].RepoTags) != 0 {
+		return loaded{}, fmt.Errorf("one image without a tag was expected: %s", members["manifest.json"])
+	}
+	if err := json.Unmarshal(members[list[0].Config], &config); err != nil {
+		return loaded{}, err
+	}
+	d := index.Manifests[0]
+	got := loaded{
+		root: d.Digest.String(), config: "sha256:" + filepath.Base(list[0].Config),
+		name: d.Annotations["io.containerd.image.name"], diffIDs: config.RootFS.DiffIDs,
+	}
+	for i, layer := range list[0].Layers {
+		if members[layer] == nil {
+			got.missing = i + 1
+		}
+	}
+	return got, nil
+}
+
+func readMembers(body io.Reader) (map[string][]byte, error) {
 	members := map[string][]byte{}
 	for tr := tar.NewReader(body); ; {
 		h, err := tr.Next()
@@ -296,31 +370,14 @@ func readArchive(body io.Reader) (root, config, name string, err error) {
 			break
 		}
 		if err != nil {
-			return "", "", "", err
+			return nil, err
 		}
 		if members[h.Name], err = io.ReadAll(tr); err != nil {
-			return "", "", "", err
+			return nil, err
 		}
 	}
-	if _, err := io.Copy(io.Discard, body); err != nil {
-		return "", "", "", err
-	}
-	var index ocispec.Index
-	if err := json.Unmarshal(members["index.json"], &index); err != nil {
-		return "", "", "", err
-	}
-	var list []struct {
-		Config   string
-		RepoTags []string
-	}
-	if err := json.Unmarshal(members["manifest.json"], &list); err != nil {
-		return "", "", "", err
-	}
-	if len(list) != 1 || len(index.Manifests) != 1 || len(list[0].RepoTags) != 0 {
-		return "", "", "", fmt.Errorf("one image without a tag was expected: %s", members["manifest.json"])
-	}
-	d := index.Manifests[0]
-	return d.Digest.String(), "sha256:" + filepath.Base(list[0].Config), d.Annotations["io.containerd.image.name"], nil
+	_, err := io.Copy(io.Discard, body)
+	return members, err
 }
 
 func reply(w http.ResponseWriter, v any) {

@@ -1,6 +1,7 @@
 package docker_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -22,11 +23,11 @@ func TestFailedLoads(t *testing.T) {
 	// answering has the engine read a load and say something else than it should; with a keep it keeps the image so.
 	answering := func(e *engine, answer string, keep *held) {
 		e.load = func(w http.ResponseWriter, body io.Reader) bool {
-			root, _, _, err := readArchive(body)
+			got, err := readArchive(body)
 			require.NoError(e.t, err)
 			if keep != nil {
 				e.mu.Lock()
-				e.images[root] = keep
+				e.images[got.root] = keep
 				e.mu.Unlock()
 			}
 			_, _ = io.WriteString(w, answer)
@@ -84,12 +85,12 @@ func TestFailedLoads(t *testing.T) {
 		},
 		"an answer that breaks off": {
 			given: func(e *engine, _ image.Image) { answering(e, `{"status":"Load`, nil) },
-			want:  "after SIZE of SIZE bytes: its answer broke off: unexpected EOF",
+			want:  "after SIZE bytes of an image of WHOLE: its answer broke off: unexpected EOF",
 			sent:  true,
 		},
 		"an answer without end": {
 			given: func(e *engine, _ image.Image) { answering(e, strings.Repeat(`{"status":"x"}`, 1<<17), nil) },
-			want:  "after SIZE of SIZE bytes: its answer broke off: unexpected EOF",
+			want:  "after SIZE bytes of an image of WHOLE: its answer broke off: unexpected EOF",
 			sent:  true,
 		},
 		"a refusal": {
@@ -137,10 +138,10 @@ func TestFailedLoads(t *testing.T) {
 				unnamed, unnamedErr := img.Unnamed()
 				require.NoError(t, unnamedErr)
 				want := strings.NewReplacer("MANIFEST", img.Manifest().Digest.Encoded()[:12],
-					"SIZE", fmt.Sprint(image.EncodedSize(unnamed))).Replace(test.want)
+					"SIZE", fmt.Sprint(image.EncodedSize(unnamed)), "WHOLE", fmt.Sprint(img.Size())).Replace(test.want)
 				require.EqualError(t, err, "loading test:1 into Docker: "+unlabelled(e, want))
 				if test.sent {
-					require.Equal(t, image.EncodedSize(unnamed), result.Sent)
+					require.Equal(t, target.Result{Sent: image.EncodedSize(unnamed)}, result)
 				}
 				require.Equal(t, was, e.named(tag))
 				require.NotContains(t, e.images, e.id(img), "nothing of the image is left")
@@ -247,6 +248,32 @@ func TestDaemonKilledDuringALoad(t *testing.T) {
 	}
 	_, err := e.target().Load(t.Context(), img)
 	require.NotErrorIs(t, err, target.ErrUnavailable)
-	require.Regexp(t, `^loading test:1 into Docker: after \d+ of 8\d{5} bytes: the connection to the daemon broke: .+$`, err.Error())
+	require.Regexp(t, `^loading test:1 into Docker: after \d+ bytes of an image of 8\d{5}: the connection to the daemon broke: .+$`, err.Error())
 	require.NotContains(t, err.Error(), "\n")
+}
+
+func TestOldEngineAndZstd(t *testing.T) {
+	t.Parallel()
+	parts := imagetest.Parts(t, imagetest.Options{})
+	parts.Manifest = bytes.ReplaceAll(parts.Manifest, []byte("tar+gzip"), []byte("tar+zstd"))
+	parts.Root = parts.Manifest
+	img, err := image.New(parts)
+	require.NoError(t, err)
+	for version, want := range map[string]string{
+		"1.41": "loading test:1 into Docker: the daemon says: invalid tar header " +
+			"(its layers are zstd, which Docker 99.1 is too old for: 23.0 or later is needed)",
+		"1.42": "loading test:1 into Docker: the daemon says: invalid tar header",
+	} {
+		e := newEngine(t, false)
+		e.apiVersion = version
+		e.load = func(w http.ResponseWriter, body io.Reader) bool {
+			_, err := readArchive(body)
+			require.NoError(t, err)
+			_, err = io.WriteString(w, `{"error":"invalid tar header"}`)
+			require.NoError(t, err)
+			return true
+		}
+		_, err = e.target().Load(t.Context(), img)
+		require.EqualError(t, err, want)
+	}
 }

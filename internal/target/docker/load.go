@@ -28,10 +28,13 @@ func (d *Docker) Load(ctx context.Context, img image.Image) (target.Result, erro
 	}
 	l := load{Docker: d, daemon: known, img: img}
 	result, err := l.run(ctx)
-	if err != nil && !errors.Is(err, target.ErrUnavailable) {
+	switch {
+	case err == nil:
+		return result, nil
+	case !errors.Is(err, target.ErrUnavailable):
 		err = fmt.Errorf("loading %s into Docker: %w", img.Reference().Familiar(), err)
 	}
-	return result, err
+	return target.Result{Sent: result.Sent}, err
 }
 
 func (l load) run(ctx context.Context) (target.Result, error) {

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/moby/moby/client"
+	"github.com/moby/moby/client/pkg/versions"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pullonce/pullonce/internal/image"
@@ -18,9 +20,21 @@ import (
 // maxAnswer bounds what a daemon may answer to a load, in bytes. Without progress lines it says a few hundred.
 const maxAnswer = 1 << 20
 
-// sendProven sends the image and proves that the daemon holds it whole. On an error what it left there is removed,
-// unless the daemon knew the image before.
+// sendProven sends the image and proves that the daemon holds it whole. Layers that the daemon has of another image are
+// left out at first; where that does not do, the whole is sent.
 func (l load) sendProven(ctx context.Context, known bool) (sent int64, err error) {
+	first := l.shared(ctx)
+	sent, err = l.sendFrom(ctx, first, known)
+	if first == 0 || !(isSaid(err) || errors.Is(err, errAbsent) || errors.Is(err, errBroken)) {
+		return sent, err
+	}
+	again, err := l.sendFrom(ctx, 0, known)
+	return sent + again, err
+}
+
+// sendFrom sends the image without its first layers and proves that the daemon holds it whole. On an error what it left
+// there is removed, unless the daemon knew the image before.
+func (l load) sendFrom(ctx context.Context, first int, known bool) (sent int64, err error) {
 	img, id := l.img, l.ids()[0]
 	if img.Reference().Tag() != "" {
 		if img, err = img.Unnamed(); err != nil {
@@ -29,7 +43,7 @@ func (l load) sendProven(ctx context.Context, known bool) (sent int64, err error
 	} else {
 		id = l.references()[0]
 	}
-	sent, err = l.send(ctx, img)
+	sent, err = l.send(ctx, img, first)
 	if err == nil {
 		if err = l.check(ctx, id); errors.Is(err, errAbsent) {
 			err = fmt.Errorf("the daemon reported success, but %w", err)
@@ -38,19 +52,29 @@ func (l load) sendProven(ctx context.Context, known bool) (sent int64, err error
 	if err != nil && !known {
 		l.cleanUp(ctx, id)
 	}
-	return sent, err
+	return sent, l.aboutZstd(err)
 }
 
-// send streams the archive of img into a load and reads the answer. The first failure is the cause of all others. A
+// aboutZstd adds to what an engine says that is too old for the image's layers. Docker reads zstd from 23.0 on, which
+// came with API 1.42.
+func (l load) aboutZstd(err error) error {
+	zstd := func(layer image.Layer) bool { return strings.HasSuffix(layer.Descriptor.MediaType, "+zstd") }
+	if !isSaid(err) || versions.GreaterThanOrEqualTo(l.api.ClientVersion(), "1.42") || !slices.ContainsFunc(l.img.Layers(), zstd) {
+		return err
+	}
+	return fmt.Errorf("%w (its layers are zstd, which Docker %s is too old for: 23.0 or later is needed)", err, oneLine(l.daemon.version))
+}
+
+// send streams the archive of img, without its first layers, into a load and reads the answer. The first failure is the cause of all others. A
 // stream that breaks is an aborted request to the daemon, not a short one.
-func (d *Docker) send(parent context.Context, img image.Image) (int64, error) {
+func (d *Docker) send(parent context.Context, img image.Image, first int) (int64, error) {
 	ctx, fail := context.WithCancelCause(parent)
 	defer fail(nil)
 	pr, pw := io.Pipe()
 	out := &counter{w: pw}
 	var encoder errgroup.Group
 	encoder.Go(func() error {
-		err := image.Encode(ctx, out, img)
+		err := image.EncodeFrom(ctx, out, img, first)
 		if err != nil && !errors.Is(err, io.ErrClosedPipe) {
 			fail(err)
 		}
@@ -63,7 +87,7 @@ func (d *Docker) send(parent context.Context, img image.Image) (int64, error) {
 	_ = encoder.Wait()
 	err := context.Cause(ctx)
 	if isGone(err) {
-		err = fmt.Errorf("after %d of %d bytes: %w", out.n, image.EncodedSize(img), err)
+		err = fmt.Errorf("after %d bytes of an image of %d: %w", out.n, img.Size(), err)
 	}
 	return out.n, err
 }

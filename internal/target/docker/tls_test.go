@@ -7,6 +7,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"io"
+	"log"
 	"math/big"
 	"net/http/httptest"
 	"os"
@@ -24,6 +26,7 @@ func TestTLS(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewUnstartedServer(newEngine(t, false).handler())
 	server.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	certs := certificates(t, server)

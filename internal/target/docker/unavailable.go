@@ -46,6 +46,9 @@ func bare(err error) string {
 	if request, ok := errors.AsType[*url.Error](err); ok {
 		err = request.Err
 	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op != "dial" {
+		err = op.Err
+	}
 	text := strings.TrimPrefix(err.Error(), "Error response from daemon: ")
 	return oneLine(strings.TrimPrefix(text, "net/http: HTTP/1.x transport connection broken: "))
 }

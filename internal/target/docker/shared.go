@@ -1,0 +1,43 @@
+package docker
+
+import (
+	"context"
+
+	"github.com/moby/moby/client"
+
+	"github.com/pullonce/pullonce/internal/image"
+)
+
+// maxImages bounds how many images are looked at for common layers: each is a question to the daemon.
+const maxImages = 64
+
+// shared is how many of the image's first layers are the first layers of one image that the daemon holds, and so need
+// not be sent: a classic store keeps layers by the chain from the base up, and takes an archive without them. The proof
+// after the load tells whether it was true; what the daemon can't tell here is nothing to give up for.
+func (l load) shared(ctx context.Context) int {
+	if len(l.img.Layers()) == 0 {
+		return 0
+	}
+	list, err := l.api.ImageList(ctx, client.ImageListOptions{})
+	if err != nil {
+		return 0
+	}
+	longest := 0
+	for _, item := range list.Items[:min(maxImages, len(list.Items))] {
+		held, err := l.api.ImageInspect(ctx, item.ID)
+		if err == nil {
+			longest = max(longest, common(l.img.Layers(), held.RootFS.Layers))
+		}
+	}
+	return longest
+}
+
+// common is the length of the leading run of diff ids that layers and held have in common.
+func common(layers []image.Layer, held []string) int {
+	for i, l := range layers {
+		if i >= len(held) || held[i] != l.DiffID.String() {
+			return i
+		}
+	}
+	return len(layers)
+}
