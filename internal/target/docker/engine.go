@@ -62,18 +62,11 @@ func lacks(manifests []imageapi.ManifestSummary, img image.Image) error {
 		switch {
 		case !m.Available:
 			return fmt.Errorf("manifest %s is %w: layers are missing", short(m.ID), errBroken)
-		case m.ImageData != nil && m.ImageData.Size.Unpacked == 0 && layerBytes(img) >= tinyLayers:
+		case m.ImageData != nil && m.ImageData.Size.Unpacked == 0 && sizeFrom(img, 0) >= tinyLayers:
 			return fmt.Errorf("manifest %s is %w: it is not unpacked", short(m.ID), errBroken)
 		}
 	}
 	return nil
-}
-
-func layerBytes(img image.Image) (n int64) {
-	for _, l := range img.Layers() {
-		n += l.Descriptor.Size
-	}
-	return n
 }
 
 func (d *Docker) tag(ctx context.Context, id, name string) error {

@@ -35,6 +35,9 @@ func (l load) sendProven(ctx context.Context, known bool) (sent int64, err error
 // sendFrom sends the image without its first layers and proves that the daemon holds it whole. On an error what it left
 // there is removed, unless the daemon knew the image before.
 func (l load) sendFrom(ctx context.Context, first int, known bool) (sent int64, err error) {
+	if err := l.room(first); err != nil {
+		return 0, err
+	}
 	img, id := l.img, l.ids()[0]
 	if img.Reference().Tag() != "" {
 		if img, err = img.Unnamed(); err != nil {
