@@ -122,8 +122,10 @@ func TestHubLimitIsRead(t *testing.T) {
 	t.Parallel()
 	r := regtest.New(regtest.Options{Throttle: &regtest.Throttle{Requests: 100, Window: 6 * time.Hour, HubHeaders: true}})
 	r.Add("library/app:1", regtest.RandomImage(1, 1, 1000))
-	pull, err := client(t, r, registry.Options{}).Pull(t.Context(), reference.MustParse("app:1"), amd64)
+	c := client(t, r, registry.Options{})
+	pull, err := c.Pull(t.Context(), reference.MustParse("app:1"), amd64)
 	require.NoError(t, err)
+	require.Equal(t, map[string]registry.RateLimit{"docker.io": pull.RateLimit}, c.RateLimits())
 	require.Equal(t, registry.RateLimit{Limit: 100, Remaining: 99, Window: 6 * time.Hour, Source: "192.0.2.1"}, pull.RateLimit)
 	require.Equal(t, "99 of 100 pulls left in 6h0m0s for 192.0.2.1", pull.RateLimit.String())
 }

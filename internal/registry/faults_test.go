@@ -86,6 +86,7 @@ func statuses(stage regtest.Kind) []fault {
 		{stage: stage, what: "504 for ever", inject: always(stage, regtest.Status(504)), attempts: 43, after: 10 * time.Minute, fails: transient, unlimited: true},
 		{stage: stage, what: "429 with Retry-After: 7, then well", inject: once(stage, regtest.Answer(429, "application/json", tooMany, "Retry-After", "7")), attempts: 2, after: 7*time.Second + later},
 		{stage: stage, what: "429 with the wait in its text, then well", inject: once(stage, regtest.Answer(429, "application/json", limited)), attempts: 2, after: 2500*time.Millisecond + later},
+		{stage: stage, what: "429 that does not say for how long, then well", inject: once(stage, regtest.Answer(429, "application/json", tooMany)), attempts: 2, after: 5*time.Second + later},
 		{stage: stage, what: "429 that asks for longer than the timeout", inject: once(stage, regtest.Answer(429, "application/json", tooMany, "Retry-After", "3600")), attempts: 1, fails: throttled},
 		{stage: stage, what: "403 twice, then well", inject: once(stage, regtest.Status(403), regtest.Status(403)), attempts: 3, after: 7500 * time.Millisecond},
 		{stage: stage, what: "403 for ever", inject: always(stage, regtest.Status(403)), attempts: 3, after: 7500 * time.Millisecond, fails: permanent},

@@ -49,9 +49,10 @@ type watchdog struct {
 	patience *budget
 	cancel   context.CancelCauseFunc
 
-	mu    sync.Mutex
-	timer *time.Timer
-	quiet time.Time // the last sign of life
+	mu      sync.Mutex
+	timer   *time.Timer
+	resting bool
+	quiet   time.Time // since when nothing has come that was waited for
 }
 
 func newWatchdog(p *budget, cancel context.CancelCauseFunc) *watchdog {
@@ -65,6 +66,9 @@ func (w *watchdog) expect(what string, limit time.Duration) {
 	if w.timer != nil {
 		w.timer.Stop()
 	}
+	if w.resting {
+		w.resting, w.quiet = false, time.Now()
+	}
 	wait := w.patience.cut(limit, time.Since(w.quiet))
 	w.timer = time.AfterFunc(wait, func() { w.cancel(&stallError{what, wait}) })
 }
@@ -74,7 +78,7 @@ func (w *watchdog) rest() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.timer.Stop()
-	w.quiet = time.Now()
+	w.resting = true
 }
 
 // roundTrip is one request and its answer, without redirects, within the limits. The body of the answer is watched too.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"fmt"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -247,5 +246,5 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 
 func stacks() string {
 	buf := make([]byte, 1<<20)
-	return strings.TrimSpace(fmt.Sprintf("%s", buf[:runtime.Stack(buf, true)]))
+	return strings.TrimSpace(string(buf[:runtime.Stack(buf, true)]))
 }

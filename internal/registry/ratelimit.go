@@ -71,6 +71,20 @@ func (h *host) noteLimit(header http.Header) {
 	h.limit = l
 }
 
+// RateLimits are the newest words of the hosts on their limits, by domain, also of those from which nothing could be pulled.
+// Hosts that say nothing are not among them.
+func (c *Client) RateLimits() map[string]RateLimit {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	limits := map[string]RateLimit{}
+	for domain, h := range c.hosts {
+		if l := h.lastLimit(); !l.IsZero() {
+			limits[domain] = l
+		}
+	}
+	return limits
+}
+
 func (h *host) lastLimit() RateLimit {
 	h.mu.Lock()
 	defer h.mu.Unlock()
