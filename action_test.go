@@ -11,17 +11,21 @@ import (
 
 // action is what we hold to in an action's metadata.
 type action struct {
-	Inputs map[string]struct {
-		Description string
-		Required    bool
-		Default     string
-	}
+	Inputs  map[string]actionInput
 	Outputs map[string]struct{ Description, Value string }
 	Runs    struct {
 		Using string
 		Steps []step
 	}
 }
+
+type actionInput struct {
+	Description string
+	Required    bool
+	Default     string
+}
+
+func (i actionInput) mentions(text string) bool { return strings.Contains(i.Description, text) }
 
 // step is a step of a composite action.
 type step struct {

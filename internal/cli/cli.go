@@ -110,10 +110,6 @@ func (s *session) end(ctx context.Context, mode string, err error, code ExitCode
 
 // parse reads the arguments. done means that help or the version was asked for and given.
 func (s *session) parse(mode *string) (chosen command, done bool, err error) {
-	args, err := s.arguments()
-	if err != nil {
-		return nil, false, err
-	}
 	var g grammar
 	exited := false
 	parser, err := kong.New(&g,
@@ -127,6 +123,10 @@ func (s *session) parse(mode *string) (chosen command, done bool, err error) {
 	)
 	if err != nil {
 		return nil, false, fmt.Errorf("building the command line: %w", err)
+	}
+	args, err := s.arguments(modesOf(parser.Model))
+	if err != nil {
+		return nil, false, err
 	}
 	if len(args) == 0 {
 		args = []string{"--help"}
@@ -153,17 +153,19 @@ func commandOf(args []string) string {
 }
 
 // arguments are the process's own, or, where the action starts us, those that its inputs stand for.
-func (s *session) arguments() ([]string, error) {
+func (s *session) arguments(modes []Mode) ([]string, error) {
 	if !s.startedByAction() {
 		return s.Args, nil
 	}
-	mode, _ := s.runner.Input("mode")
-	for _, known := range actionModes {
-		if mode == known {
-			return []string{mode}, nil
+	input, _ := s.runner.Input("mode")
+	var known []string
+	for _, mode := range modes {
+		if input == mode.Name {
+			return []string{input}, nil
 		}
+		known = append(known, mode.Name)
 	}
-	return nil, usagef("mode is one of "+strings.Join(actionModes, ", "), "unknown input mode %q", mode)
+	return nil, usagef("mode is one of "+strings.Join(known, ", "), "unknown input mode %q", input)
 }
 
 // startedByAction says whether the action started us. Only then are its inputs ours: in a step of another action, INPUT_*

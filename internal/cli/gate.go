@@ -15,11 +15,11 @@ import (
 // gateCommand judges the jobs of a run.
 type gateCommand struct {
 	Jobs            text `placeholder:"JSON" help:"The needs context: toJSON(needs)."`
-	Require         list `placeholder:"GLOB" help:"Jobs that must succeed, one a line; default: ids that contain prime."`
+	Require         list `default:"*prime*" placeholder:"GLOB" help:"Jobs that must succeed, one a line; default: ids that contain prime."`
 	AllowedSkips    list `placeholder:"GLOB" help:"Jobs that may be skipped, one a line."`
 	AllowedFailures list `placeholder:"GLOB" help:"Jobs that may fail or be cancelled, one a line."`
 	AtLeastOne      list `placeholder:"GLOB" help:"Jobs of which at least one must have succeeded, one a line."`
-	JSON            bool `name:"json" help:"Print the verdict as JSON."`
+	JSON            bool `name:"json" action:"-" help:"Print the verdict as JSON."`
 }
 
 func (c *gateCommand) run(_ context.Context, s *session) (ExitCode, error) {

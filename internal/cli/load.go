@@ -20,7 +20,7 @@ type loadCommand struct {
 	OnMiss      string `default:"pull" enum:"pull,warn,fail" help:"What to do about an image that the store can't give: pull, warn or fail."`
 	Timeout     span   `default:"3m" help:"How long the fallback pull may wait and try again."`
 	Concurrency int    `default:"2" help:"How many images are loaded at a time."`
-	JSON        bool   `name:"json" help:"Print the report as JSON."`
+	JSON        bool   `name:"json" action:"-" help:"Print the report as JSON."`
 }
 
 func (c *loadCommand) run(ctx context.Context, s *session) (ExitCode, error) {

@@ -15,15 +15,13 @@ const (
 	modeRetry = "retry"
 )
 
-// actionModes are the modes that the action takes, as its input mode.
-var actionModes = []string{"plan", "prime", "load", "gate"}
-
-// grammar is the whole command line.
+// grammar is the whole command line. A command with outputs is a mode of the action too; fails says when it does, for the
+// mode table. A flag with action:"-" is no input.
 type grammar struct {
-	Plan    planCommand    `cmd:"" help:"Say which images, keys and matrix the pin list stands for."`
-	Prime   primeCommand   `cmd:"" help:"Pull every pinned image once and put it into the store."`
-	Load    loadCommand    `cmd:"" help:"Load the pinned images from the store into the lane's targets."`
-	Gate    gateCommand    `cmd:"" help:"Judge the jobs of a run: a failed prime with skipped lanes is red."`
+	Plan    planCommand    `cmd:"" outputs:"images,keys,key,path,matrix,count" fails:"the pin list is wrong" help:"Say which images, keys and matrix the pin list stands for."`
+	Prime   primeCommand   `cmd:"" outputs:"cache-hit,key,keys,path,count,digests,pulled,result,report" fails:"an image is not in the store at the end" help:"Pull every pinned image once and put it into the store."`
+	Load    loadCommand    `cmd:"" outputs:"cache-hit,key,keys,path,count,digests,loaded,missed,result,report" fails:"it is used wrong, or an image is missing and on-miss is fail" help:"Load the pinned images from the store into the lane's targets."`
+	Gate    gateCommand    `cmd:"" outputs:"result,failed,skipped" fails:"a job that must have succeeded did not" help:"Judge the jobs of a run: a failed prime with skipped lanes is red."`
 	Inspect inspectCommand `cmd:"" help:"List and verify what a store holds."`
 	Prune   pruneCommand   `cmd:"" help:"Delete what no pin list needs from a store."`
 	Demo    demoCommand    `cmd:"" help:"Show the main job on embedded parts: no Docker, no network."`

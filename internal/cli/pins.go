@@ -44,9 +44,11 @@ func (s *session) pins(o pinOptions) (pin.List, error) {
 	if err != nil {
 		return pin.List{}, usageError{err: err}
 	}
+	var notes []report.Problem
 	for _, note := range loaded.Notes {
-		s.say(problemOf(note, report.Notice))
+		notes = append(notes, problemOf(note, report.Notice))
 	}
+	s.sayAll(notes)
 	s.warnOfMutable(loaded)
 	return loaded, nil
 }

@@ -15,7 +15,7 @@ type planCommand struct {
 	pinOptions
 	Lane      string `placeholder:"NAME" help:"The lane, as the lanes= globs of the pin list name it; empty selects every pin."`
 	Platforms list   `placeholder:"OS/ARCH" help:"Platforms to plan for, one a line; default: linux and the host's architecture."`
-	JSON      bool   `name:"json" help:"Print the plan as JSON."`
+	JSON      bool   `name:"json" action:"-" help:"Print the plan as JSON."`
 }
 
 func (c *planCommand) run(_ context.Context, s *session) (ExitCode, error) {

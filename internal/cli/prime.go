@@ -19,7 +19,7 @@ type primeCommand struct {
 	Concurrency int    `default:"4" help:"How many images move at a time."`
 	MaxAge      span   `default:"7d" help:"Age from which the entry of a tag pin is compared with the registry; 0 is every run."`
 	Verify      string `default:"fresh" enum:"fresh,full" help:"fresh: entries are verified when they are saved; full: those that are there are read again."`
-	JSON        bool   `name:"json" help:"Print the report as JSON."`
+	JSON        bool   `name:"json" action:"-" help:"Print the report as JSON."`
 }
 
 func (c *primeCommand) run(ctx context.Context, s *session) (ExitCode, error) {
