@@ -25,7 +25,7 @@ func enough(root string, need, free int64) error {
 	if free >= need {
 		return nil
 	}
-	return fmt.Errorf("not enough disk space: at least %s are needed, %s are free at %s", megabytes(need), megabytes(free), root)
+	return fmt.Errorf("there would be no space left on device: at least %s are needed, %s are free at %s", megabytes(need), megabytes(free), root)
 }
 
 // sizeFrom is the size of img's layers without the first ones.

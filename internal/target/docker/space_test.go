@@ -12,7 +12,7 @@ func TestRoom(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, enough("/data", 100, 100))
 	require.EqualError(t, enough("/data", 3_000_000_000, 1_234_567),
-		"not enough disk space: at least 3000.0 MB are needed, 1.2 MB are free at /data")
+		"there would be no space left on device: at least 3000.0 MB are needed, 1.2 MB are free at /data")
 
 	img := imagetest.New(t, imagetest.Options{Layers: 3})
 	last := img.Layers()[2].Descriptor.Size
