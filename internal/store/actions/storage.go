@@ -1,0 +1,179 @@
+package actions
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pullonce/pullonce/internal/retry"
+)
+
+// blockSize is how much of an entry is sent at a time, in bytes: what is lost when a connection breaks. The blob store
+// takes 50,000 blocks (Put Block, Azure Blob Storage).
+const blockSize = 8 << 20
+
+// errSigned says that the blob store does not take a URL's signature, as a rule because its time is over.
+var errSigned = errors.New("the signed URL is refused")
+
+// errGone says that there is no blob where one must be.
+var errGone = errors.New("the blob is gone")
+
+// storage moves bytes to and from the blob store behind the cache, by signed URLs. Each method is one try, except for
+// upload. Safe for concurrent use.
+type storage struct {
+	transport http.RoundTripper
+	policy    retry.Policy
+	blocks    int // at a time
+}
+
+// Do implements policy.Transporter.
+func (s storage) Do(req *http.Request) (*http.Response, error) { return s.transport.RoundTrip(req) }
+
+// client is for one URL. Nothing is tried again in it: the loop is elsewhere.
+func (s storage) client(signed string) (*blockblob.Client, error) {
+	c, err := blockblob.NewClientWithNoCredential(signed, &blockblob.ClientOptions{ClientOptions: azcore.ClientOptions{
+		Transport: s,
+		Retry:     policy.RetryOptions{MaxRetries: -1},
+		Telemetry: policy.TelemetryOptions{ApplicationID: "pullonce"},
+	}})
+	if err != nil {
+		return nil, &fault{text: "the service's URL is no URL of a blob"} // err may show it
+	}
+	return c, nil
+}
+
+// head asks for size and time of a blob.
+func (s storage) head(ctx context.Context, signed string) (size int64, modified time.Time, err error) {
+	c, err := s.client(signed)
+	if err != nil {
+		return 0, time.Time{}, err
+	}
+	p, err := c.GetProperties(ctx, nil)
+	if err != nil {
+		return 0, time.Time{}, storageFault(ctx, err)
+	}
+	if p.ContentLength != nil {
+		size = *p.ContentLength
+	}
+	if p.LastModified != nil {
+		modified = *p.LastModified
+	}
+	return size, modified, nil
+}
+
+// get reads up to n bytes from off on, into buf where it has room, and says how many the blob has. Fewer than n are
+// right only at its end.
+func (s storage) get(ctx context.Context, signed string, off int64, n int, buf []byte) (data []byte, total int64, err error) {
+	c, err := s.client(signed)
+	if err != nil {
+		return nil, 0, err
+	}
+	resp, err := c.DownloadStream(ctx, &blob.DownloadStreamOptions{Range: blob.HTTPRange{Offset: off, Count: int64(n)}})
+	if err != nil {
+		return nil, 0, storageFault(ctx, err)
+	}
+	defer resp.Body.Close()
+	var from, to int64
+	if resp.ContentRange == nil {
+		return nil, 0, &fault{class: retry.Transient, text: "the whole came where a range belongs"}
+	}
+	if _, err := fmt.Sscanf(*resp.ContentRange, "bytes %d-%d/%d", &from, &to, &total); err != nil || from != off || to >= total {
+		return nil, 0, &fault{class: retry.Transient, text: fmt.Sprintf("another range came: %q", clean(*resp.ContentRange))}
+	}
+	n = int(min(int64(n), total-off))
+	if cap(buf) < n {
+		buf = make([]byte, n)
+	}
+	if read, err := io.ReadFull(resp.Body, buf[:n]); err != nil {
+		f := networkFault(ctx, err)
+		if ctx.Err() == nil {
+			f = fmt.Errorf("%d of %d bytes: %w", read, n, f)
+		}
+		return nil, 0, f
+	}
+	return buf[:n], total, nil
+}
+
+// upload sends a blob: in one piece where it is small, else in blocks, several at a time, each on the schedule.
+func (s storage) upload(ctx context.Context, signed string, r io.ReaderAt, size int64) error {
+	c, err := s.client(signed)
+	if err != nil {
+		return err
+	}
+	if size <= blockSize {
+		return s.again(ctx, func(ctx context.Context) error {
+			_, err := c.Upload(ctx, streaming.NopCloser(io.NewSectionReader(r, 0, size)), nil)
+			return err
+		})
+	}
+	ids := make([]string, (size+blockSize-1)/blockSize)
+	group, sending := errgroup.WithContext(ctx)
+	group.SetLimit(s.blocks)
+	for i := range ids {
+		ids[i] = base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint64(nil, uint64(i)))
+		block := io.NewSectionReader(r, int64(i)*blockSize, min(blockSize, size-int64(i)*blockSize))
+		group.Go(func() error {
+			return s.again(sending, func(ctx context.Context) error {
+				_, err := c.StageBlock(ctx, ids[i], streaming.NopCloser(io.NewSectionReader(block, 0, block.Size())), nil)
+				return err
+			})
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return s.again(ctx, func(ctx context.Context) error {
+		_, err := c.CommitBlockList(ctx, ids, nil)
+		return err
+	})
+}
+
+// again does what the SDK does once, on the schedule.
+func (s storage) again(ctx context.Context, op func(context.Context) error) error {
+	_, err := retry.Do(ctx, s.policy, func(ctx context.Context, _ int) error {
+		if err := op(ctx); err != nil {
+			return storageFault(ctx, err)
+		}
+		return nil
+	})
+	return err
+}
+
+// storageFault classifies an error of the SDK.
+func storageFault(ctx context.Context, err error) error {
+	answer, ok := errors.AsType[*azcore.ResponseError](err)
+	if !ok || ctx.Err() != nil {
+		return networkFault(ctx, err)
+	}
+	f := &fault{status: answer.StatusCode, class: classOf(answer.StatusCode)}
+	f.text = strings.TrimSpace(fmt.Sprintf("blob store: HTTP %d %s", answer.StatusCode, clean(answer.ErrorCode)))
+	switch answer.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		f.cause = errSigned
+	case http.StatusNotFound:
+		f.cause = errGone
+	case http.StatusRequestedRangeNotSatisfiable:
+		f.cause = io.ErrUnexpectedEOF
+	case http.StatusServiceUnavailable: // "Server Busy"
+		f.class = retry.Throttled
+	}
+	if answer.RawResponse != nil {
+		if after, ok := retry.ParseRetryAfter(answer.RawResponse.Header.Get("Retry-After"), time.Now()); ok {
+			f.after = after
+		}
+	}
+	return f
+}
