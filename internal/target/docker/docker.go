@@ -11,6 +11,7 @@ import (
 
 	"github.com/moby/moby/client"
 
+	"github.com/pullonce/pullonce/internal/oneline"
 	"github.com/pullonce/pullonce/internal/platform"
 	"github.com/pullonce/pullonce/internal/target"
 )
@@ -59,7 +60,7 @@ func New(opts Options) (*Docker, error) {
 	}
 	api, err := e.client()
 	if err != nil {
-		return nil, fmt.Errorf("%w: Docker at %s: %s", target.ErrUnavailable, e, oneLine(err.Error()))
+		return nil, fmt.Errorf("%w: Docker at %s: %s", target.ErrUnavailable, e, oneline.Of(err.Error()))
 	}
 	timeout := opts.Timeout
 	if timeout == 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/moby/moby/client/pkg/versions"
 
 	"github.com/pullonce/pullonce/internal/image"
+	"github.com/pullonce/pullonce/internal/oneline"
 )
 
 // apiManifests is the first API version whose image inspect lists manifests (Docker 28). A containerd store behind an
@@ -154,7 +155,7 @@ func daemonError(err error) error {
 
 // saidError is what the daemon said, and what to do where that is known.
 func saidError(said string, cause error) error {
-	text := "the daemon says: " + oneLine(said)
+	text := "the daemon says: " + oneline.Of(said)
 	if advice := advise(said); advice != "" {
 		text += " (" + advice + ")"
 	}

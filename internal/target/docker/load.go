@@ -9,6 +9,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/pullonce/pullonce/internal/image"
+	"github.com/pullonce/pullonce/internal/oneline"
 	"github.com/pullonce/pullonce/internal/target"
 )
 
@@ -219,7 +220,7 @@ func (l load) prove(ctx context.Context) error {
 func short(id string) string {
 	d := digest.Digest(id)
 	if d.Validate() != nil {
-		return oneLine(id)
+		return oneline.Of(id)
 	}
 	return d.Encoded()[:12]
 }

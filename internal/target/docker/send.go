@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pullonce/pullonce/internal/image"
+	"github.com/pullonce/pullonce/internal/oneline"
 )
 
 // maxAnswer bounds what a daemon may answer to a load, in bytes. Without progress lines it says a few hundred.
@@ -65,7 +66,7 @@ func (l load) aboutZstd(err error) error {
 	if !isSaid(err) || versions.GreaterThanOrEqualTo(l.api.ClientVersion(), "1.42") || !slices.ContainsFunc(l.img.Layers(), zstd) {
 		return err
 	}
-	return fmt.Errorf("%w (its layers are zstd, which Docker %s is too old for: 23.0 or later is needed)", err, oneLine(l.daemon.version))
+	return fmt.Errorf("%w (its layers are zstd, which Docker %s is too old for: 23.0 or later is needed)", err, oneline.Of(l.daemon.version))
 }
 
 // send streams the archive of img, without its first layers, into a load and reads the answer. The first failure is the cause of all others. A
@@ -122,7 +123,7 @@ func readAnswer(r io.Reader) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return &engineError{text: "its answer broke off: " + oneLine(err.Error()), gone: true, cause: err}
+			return &engineError{text: "its answer broke off: " + oneline.Of(err.Error()), gone: true, cause: err}
 		}
 		if said := cmp.Or(m.ErrorDetail.Message, m.Error); said != "" {
 			return saidError(said, nil)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/pullonce/pullonce/internal/oneline"
 	"github.com/pullonce/pullonce/internal/target"
 )
 
@@ -50,7 +51,7 @@ func bare(err error) string {
 		err = op.Err
 	}
 	text := strings.TrimPrefix(err.Error(), "Error response from daemon: ")
-	return oneLine(strings.TrimPrefix(text, "net/http: HTTP/1.x transport connection broken: "))
+	return oneline.Of(strings.TrimPrefix(text, "net/http: HTTP/1.x transport connection broken: "))
 }
 
 // from says who named the address.
@@ -71,7 +72,7 @@ func socketProblem(ctx context.Context, path string, uid int) string {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Sprintf("uid %d may not look into the folder of %s: run as a user that may, or set DOCKER_HOST to a socket within reach", uid, path)
 	case err != nil:
-		return oneLine(err.Error())
+		return oneline.Of(err.Error())
 	case info.IsDir():
 		return fmt.Sprintf("%s is a folder, not a socket: it was mounted before there was a socket; start Docker first, remove the folder, mount again", path)
 	case info.Mode().Type() != fs.ModeSocket:
@@ -95,6 +96,6 @@ func dialProblem(path string, uid int, info fs.FileInfo, err error) string {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Sprintf("nobody listens at %s: the Docker daemon has stopped; start it", path)
 	default:
-		return fmt.Sprintf("connecting to %s: %s", path, oneLine(err.Error()))
+		return fmt.Sprintf("connecting to %s: %s", path, oneline.Of(err.Error()))
 	}
 }
