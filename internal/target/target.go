@@ -47,6 +47,14 @@ type Target interface {
 	Load(ctx context.Context, img image.Image) (Result, error)
 }
 
+// Selector is a Target with parts that an image may be meant for, as a cluster has nodes.
+type Selector interface {
+	Target
+	// Only is the target narrowed down to some of its parts, each by name or by role. Whether there are such parts turns
+	// out in Load.
+	Only(parts []string) Target
+}
+
 // None is the target of those who want the outputs and nothing loaded.
 type None struct{}
 
