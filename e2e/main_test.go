@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package e2e owns the end-to-end suite: the built pullonce program against a real registry and real Docker daemons,
 // all of them on loopback, started here and ended here. It knows the program by its command line; only where
 // thousands of runs are needed does it call the packages inside.
