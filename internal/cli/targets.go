@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/pullonce/pullonce/internal/lane"
@@ -27,6 +28,9 @@ func (s *session) targets(into []string) ([]lane.Target, error) {
 			return nil, usagef("into is docker or none", "unknown target %q", name)
 		}
 		t, err := open(address)
+		if errors.Is(err, target.ErrUnavailable) {
+			t, err = target.Unavailable{Err: err}, nil
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -4,9 +4,11 @@
 package lane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -66,6 +68,8 @@ type Options struct {
 	Progress report.Progress
 	// Now is the clock that times are taken by; nil is time.Now.
 	Now func() time.Time
+	// System is the operating system of the lane, as runtime.GOOS has it; "" is this one.
+	System string
 }
 
 // Run loads every pin into every target and reports each. The result is Degraded where something had to be warned of,
@@ -98,6 +102,7 @@ func newRun(o Options) *run {
 	if o.OnMiss == "" {
 		o.OnMiss = Pull
 	}
+	o.System = cmp.Or(o.System, runtime.GOOS)
 	r := &run{Options: o, now: o.Now}
 	if r.now == nil {
 		r.now = time.Now

@@ -206,13 +206,36 @@ func TestTargetThatFailsIsNotPulledFor(t *testing.T) {
 func TestUnavailableTargetIsSaidOnceAndNamesTheImages(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "redis:7", "nginx:1")
+	b.options.System = "linux"
 	b.target.unavailable = fmt.Errorf("%w: no daemon", target.ErrUnavailable)
 	got := lane.Run(t.Context(), b.options)
 	require.Equal(t, report.Degraded, got.Result)
 	require.Len(t, got.Problems, 1)
+	require.Equal(t, report.Warning, got.Problems[0].Severity)
 	require.Contains(t, got.Problems[0].Message, "no daemon")
 	require.Contains(t, got.Problems[0].Message, "redis:7, nginx:1")
 	require.Equal(t, "skipped", got.Images[0].Outcome)
+}
+
+func TestUnavailableTargetIsANoticeWhereThereIsNoneAsARule(t *testing.T) {
+	t.Parallel()
+	for _, system := range []string{"darwin", "windows"} {
+		b := newBench(t, "redis:7", "nginx:1")
+		b.options.System = system
+		b.target.unavailable = fmt.Errorf("%w: no daemon", target.ErrUnavailable)
+		got := lane.Run(t.Context(), b.options)
+		require.Equal(t, report.Degraded, got.Result, "the outputs say that nothing was loaded")
+		require.Len(t, got.Problems, 1)
+		require.Equal(t, report.Notice, got.Problems[0].Severity)
+		require.Contains(t, got.Problems[0].Message, "redis:7, nginx:1")
+		require.Contains(t, got.Problems[0].Hint, "on "+system)
+		require.Empty(t, b.registry.Log(), "there is nothing to pull for")
+
+		b.options.OnMiss = lane.Fail
+		got = lane.Run(t.Context(), b.options)
+		require.Equal(t, report.Failure, got.Result)
+		require.Equal(t, report.Error, got.Problems[0].Severity)
+	}
 }
 
 func TestMissAndFailedPullAreOneProblem(t *testing.T) {

@@ -40,16 +40,24 @@ func (r *run) pulledInstead(j job, cause error) {
 	})
 }
 
-// unavailable is the one problem of a target that is not there; it names the images that go without.
+// unavailable is the one problem of a target that is not there; it names the images that go without. Where there is no
+// such target as a rule, that is no fault of the run: a notice, unless misses are to fail it.
 func (r *run) unavailable(t Target, err error) {
 	names := make([]string, 0, len(r.Pins))
 	for _, p := range r.Pins {
 		names = append(names, cmp.Or(p.Name, p.Reference.Familiar()))
 	}
-	r.log.Add(report.Problem{
+	p := report.Problem{
 		Severity: r.severity(), Kind: "unavailable", Image: strings.Join(names, ", "),
 		Message: fmt.Sprintf("nothing loaded into %s: %s; without it: %s", t.Name, report.Line(err), abridge(names)),
-	})
+	}
+	if r.System != "linux" {
+		p.Hint = "lanes load on Linux runners; on " + r.System + " there is a daemon only where the job starts one, and prime, plan and gate work"
+		if r.OnMiss != Fail {
+			p.Severity = report.Notice
+		}
+	}
+	r.log.Add(p)
 }
 
 // abridge names the first few of a list and counts the rest.

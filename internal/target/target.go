@@ -55,6 +55,22 @@ type Selector interface {
 	Only(parts []string) Target
 }
 
+// Unavailable is a target that is known not to be there.
+type Unavailable struct {
+	// Err says why; it is ErrUnavailable.
+	Err error
+}
+
+var _ Target = Unavailable{}
+
+// Platform implements Target.
+func (u Unavailable) Platform(context.Context) (platform.Platform, error) {
+	return platform.Platform{}, u.Err
+}
+
+// Load implements Target.
+func (u Unavailable) Load(context.Context, image.Image) (Result, error) { return Result{}, u.Err }
+
 // None is the target of those who want the outputs and nothing loaded.
 type None struct{}
 
