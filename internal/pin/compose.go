@@ -5,11 +5,14 @@ import (
 	"path"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/pullonce/pullonce/internal/compose"
 )
 
 // compose reads the image of every service of a Compose file.
 func (d *document) compose(top map[string]*yaml.Node) {
-	if services := resolve(top["services"]); services.Kind != yaml.MappingNode || len(services.Content) == 0 {
+	services := compose.Services(d.Document)
+	if len(services) == 0 {
 		d.errorf(d.at(top["services"]), KindEmpty, "services holds no service")
 		return
 	}
@@ -17,33 +20,27 @@ func (d *document) compose(top map[string]*yaml.Node) {
 		d.notef(d.at(include), KindSkipped, "include is not followed: name the included files too")
 	}
 	lookup := d.environment()
-	for _, service := range d.pairs(top["services"]) {
+	for _, service := range services {
 		d.service(service, lookup)
 	}
 }
 
 // service reads one service. With build: its image is made, not pulled.
-func (d *document) service(service pair, lookup func(string) (string, bool)) {
-	var image *yaml.Node
-	for _, p := range d.pairs(service.value) {
-		switch {
-		case p.key == "build" && !isNull(p.value):
-			d.notef(service.at, KindSkipped, "service %q is built, not pulled: skipped", service.key)
-			return
-		case p.key == "image":
-			image = p.value
-		}
-	}
-	if image == nil {
-		d.notef(service.at, KindSkipped, "service %q has no image of its own: skipped", service.key)
+func (d *document) service(service compose.Service, lookup compose.Lookup) {
+	switch {
+	case service.Built:
+		d.notef(d.at(service.At), KindSkipped, "service %q is built, not pulled: skipped", service.Name)
+		return
+	case service.Image == nil:
+		d.notef(d.at(service.At), KindSkipped, "service %q has no image of its own: skipped", service.Name)
 		return
 	}
-	s, ok := d.scalar(image, aReference)
+	at := d.at(service.Image)
+	s, ok := d.scalar(service.Image, aReference)
 	if !ok {
 		return
 	}
-	at := d.at(image)
-	filled, err := interpolate(s, lookup)
+	filled, err := compose.Fill(s, lookup)
 	if err != nil {
 		d.errorf(at, KindRender, "%s: %v", quote(s), err)
 		return
@@ -53,23 +50,15 @@ func (d *document) service(service pair, lookup func(string) (string, bool)) {
 	}
 }
 
-// environment looks variables up as Compose does: in the environment, then in the ".env" beside the file.
-func (d *document) environment() func(string) (string, bool) {
-	name := path.Join(path.Dir(d.file), ".env")
-	var file map[string]string
-	switch text, err := readText(d.fsys, name); {
-	case err == nil:
-		if file, err = dotenv(text, d.getenv); err != nil {
-			d.errorf(Position{File: name}, KindSyntax, "%v", err)
+// environment looks variables up as Compose does; what is wrong with the ".env" beside the file is told.
+func (d *document) environment() compose.Lookup {
+	lookup, name, err := compose.Environment(d.fsys, path.Dir(d.file), d.getenv)
+	if err != nil {
+		kind := KindFile
+		if _, ok := errors.AsType[compose.EnvError](err); ok {
+			kind = KindSyntax
 		}
-	case !errors.Is(err, errNoFile):
-		d.errorf(Position{File: name}, KindFile, "%v", err)
+		d.errorf(Position{File: name}, kind, "%v", err)
 	}
-	return func(name string) (string, bool) {
-		if v, ok := d.getenv(name); ok {
-			return v, true
-		}
-		v, ok := file[name]
-		return v, ok
-	}
+	return lookup
 }

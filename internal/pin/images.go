@@ -1,6 +1,10 @@
 package pin
 
-import "go.yaml.in/yaml/v3"
+import (
+	"go.yaml.in/yaml/v3"
+
+	"github.com/pullonce/pullonce/internal/yamldoc"
+)
 
 // keyRef is the key of the reference in a map of an images list.
 const keyRef = "ref"
@@ -10,9 +14,9 @@ const aReference = "an image reference"
 
 // images reads the list under "images:": strings, or maps with a reference and its attributes.
 func (d *document) images(n *yaml.Node) {
-	at, list := d.at(n), resolve(n)
+	at, list := d.at(n), yamldoc.Resolve(n)
 	switch {
-	case isNull(list), list.Kind == yaml.SequenceNode && len(list.Content) == 0:
+	case yamldoc.IsNull(list), list.Kind == yaml.SequenceNode && len(list.Content) == 0:
 		d.errorf(at, KindEmpty, "empty list: it pins no image")
 		return
 	case list.Kind != yaml.SequenceNode:
@@ -20,10 +24,10 @@ func (d *document) images(n *yaml.Node) {
 		return
 	}
 	for _, item := range list.Content {
-		if !d.visit(item) {
+		if !d.Visit(item) {
 			return
 		}
-		if target := resolve(item); target.Kind == yaml.MappingNode && !isFlowTemplate(target) {
+		if target := yamldoc.Resolve(item); target.Kind == yaml.MappingNode && !yamldoc.IsTemplate(target) {
 			d.imageMap(item)
 		} else {
 			d.image(item)
@@ -47,16 +51,16 @@ func (d *document) imageMap(n *yaml.Node) {
 	before := len(d.errors)
 	p := Pin{Position: d.at(n)}
 	found := false
-	for _, entry := range d.pairs(n) {
-		if entry.key != keyRef {
+	for _, entry := range d.Pairs(n) {
+		if entry.Key != keyRef {
 			if values, ok := d.values(entry); ok {
-				d.attribute(&p, entry.key, entry.at, values)
+				d.attribute(&p, entry.Key, d.at(entry.At), values)
 			}
 			continue
 		}
 		found = true
-		p.Position = d.at(entry.value)
-		if s, ok := d.scalar(entry.value, aReference); ok {
+		p.Position = d.at(entry.Value)
+		if s, ok := d.scalar(entry.Value, aReference); ok {
 			p.Reference, _ = d.reference(p.Position, s)
 		}
 	}
@@ -69,20 +73,20 @@ func (d *document) imageMap(n *yaml.Node) {
 }
 
 // values are those of an attribute: one string, or a list of them.
-func (d *document) values(entry pair) ([]written, bool) {
-	nodes := []*yaml.Node{entry.value}
-	if list := resolve(entry.value); list.Kind == yaml.SequenceNode {
+func (d *document) values(entry yamldoc.Pair) ([]written, bool) {
+	nodes := []*yaml.Node{entry.Value}
+	if list := yamldoc.Resolve(entry.Value); list.Kind == yaml.SequenceNode {
 		if nodes = list.Content; len(nodes) == 0 {
-			d.errorf(entry.at, KindEmpty, "empty list in %s", entry.key)
+			d.errorf(d.at(entry.At), KindEmpty, "empty list in %s", entry.Key)
 			return nil, false
 		}
 	}
 	var found []written
 	for _, n := range nodes {
-		if !d.visit(n) {
+		if !d.Visit(n) {
 			return nil, false
 		}
-		if s, ok := d.scalar(n, "a value of "+entry.key); ok {
+		if s, ok := d.scalar(n, "a value of "+entry.Key); ok {
 			found = append(found, written{d.at(n), s})
 		}
 	}

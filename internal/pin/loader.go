@@ -2,18 +2,13 @@ package pin
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
-	"unicode/utf8"
-
-	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/pullonce/pullonce/internal/reference"
+	"github.com/pullonce/pullonce/internal/textfile"
 )
 
 // Limits on what a pin list may hold. They are far above any in use; they keep a wrong file from taking the machine.
@@ -152,40 +147,19 @@ func (l *loader) unread(files []string, selector string) []string {
 	})
 }
 
-// glob is the files that name stands for, sorted; none is an error that was told.
+// glob is the files that name stands for; none is an error that was told.
 func (l *loader) glob(name string) []string {
-	if !strings.ContainsAny(name, "*?[{") {
-		return []string{name}
+	found, err := textfile.Glob(l.fsys, name)
+	if err != nil {
+		l.errorf(Position{File: name}, KindNoMatch, "%v", err)
 	}
-	base, pattern := doublestar.SplitPattern(name)
-	found, err := doublestar.Glob(under{l.fsys, base}, pattern, doublestar.WithFilesOnly(), doublestar.WithNoFollow(), doublestar.WithFailOnIOErrors())
-	switch {
-	case err != nil:
-		l.errorf(Position{File: name}, KindNoMatch, "reading the glob: %v", cause(err))
-	case len(found) == 0:
-		l.errorf(Position{File: name}, KindNoMatch, "the glob matches no file")
-	}
-	for i := range found {
-		found[i] = path.Join(base, found[i])
-	}
-	slices.Sort(found)
 	return found
 }
-
-// under is the part of a file system below a folder, for any folder that the file system opens: fs.Sub would refuse
-// absolute ones and "..".
-type under struct {
-	fs.FS
-	base string
-}
-
-// Open implements fs.FS.
-func (u under) Open(name string) (fs.File, error) { return u.FS.Open(path.Join(u.base, name)) }
 
 // file reads one file in the form that its name and the selector say.
 func (l *loader) file(name string, selector []string) {
 	l.meet(name)
-	text, err := readText(l.fsys, name)
+	text, err := textfile.Read(l.fsys, name, maxFile)
 	if err != nil {
 		l.errorf(Position{File: name}, KindFile, "%v", err)
 		return
@@ -198,45 +172,4 @@ func (l *loader) file(name string, selector []string) {
 	default:
 		l.text(name, text)
 	}
-}
-
-// readText reads a file whole: bounded, valid UTF-8, without a byte order mark.
-func readText(fsys fs.FS, name string) (string, error) {
-	f, err := fsys.Open(name)
-	if err != nil {
-		return "", cause(err)
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return "", fmt.Errorf("is a folder: write a glob, as in %s", path.Join(name, "*.yaml"))
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	switch {
-	case err != nil:
-		return "", cause(err)
-	case len(data) > maxFile:
-		return "", fmt.Errorf("more than %d MiB: no pin list is that large", maxFile>>20)
-	case !utf8.Valid(data):
-		return "", errNoText
-	}
-	return strings.TrimPrefix(string(data), byteOrderMark), nil
-}
-
-var (
-	errNoFile = errors.New("no such file")
-	errNoText = errors.New("no text in UTF-8")
-)
-
-// byteOrderMark may stand at the start of a file, and means nothing in UTF-8.
-const byteOrderMark = "\uFEFF"
-
-// cause is a file system's error without the path, which the position names.
-func cause(err error) error {
-	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
-		err = pathErr.Err
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return errNoFile
-	}
-	return err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pullonce/pullonce/internal/platform"
 	"github.com/pullonce/pullonce/internal/reference"
+	"github.com/pullonce/pullonce/internal/wildcard"
 )
 
 // Pin is one image reference and who needs it.
@@ -103,26 +104,5 @@ func (l List) Lane(lane string) []Pin {
 }
 
 func (p Pin) in(lane string) bool {
-	return lane == "" || len(p.Lanes) == 0 || slices.ContainsFunc(p.Lanes, func(glob string) bool { return matches(glob, lane) })
-}
-
-// matches says whether s fits glob, in which "*" stands for any run of characters and all else for itself.
-func matches(glob, s string) bool {
-	parts := strings.Split(glob, "*")
-	first, last := parts[0], parts[len(parts)-1]
-	if len(parts) == 1 {
-		return s == glob
-	}
-	if len(s) < len(first)+len(last) || !strings.HasPrefix(s, first) || !strings.HasSuffix(s, last) {
-		return false
-	}
-	rest := s[len(first) : len(s)-len(last)]
-	for _, part := range parts[1 : len(parts)-1] {
-		i := strings.Index(rest, part)
-		if i < 0 {
-			return false
-		}
-		rest = rest[i+len(part):]
-	}
-	return true
+	return lane == "" || len(p.Lanes) == 0 || slices.ContainsFunc(p.Lanes, func(glob string) bool { return wildcard.Match(glob, lane) })
 }

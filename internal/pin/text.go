@@ -2,8 +2,9 @@ package pin
 
 import (
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/pullonce/pullonce/internal/textfile"
 )
 
 // text reads the text form: a reference a line, then key=value words. "#" at the start of a line or after white space
@@ -14,60 +15,31 @@ func (l *loader) text(file, text string) {
 		if line++; l.full() {
 			return
 		}
-		l.line(Position{File: file, Line: line}, words(s))
+		l.line(Position{File: file, Line: line}, textfile.Words(s))
 	}
-}
-
-// word is a run of characters without white space, and its column.
-type word struct {
-	text   string
-	column int
-}
-
-// words takes a line apart, up to its comment.
-func words(line string) []word {
-	var found []word
-	start, from, column := -1, 0, 0
-	for i, r := range line {
-		column++
-		switch space := unicode.IsSpace(r); {
-		case space && start >= 0:
-			found = append(found, word{line[start:i], from})
-			start = -1
-		case space || start >= 0:
-		case r == '#':
-			return found
-		default:
-			start, from = i, column
-		}
-	}
-	if start >= 0 {
-		found = append(found, word{line[start:], from})
-	}
-	return found
 }
 
 // line reads one line of the text form.
-func (l *loader) line(at Position, words []word) {
+func (l *loader) line(at Position, words []textfile.Word) {
 	if len(words) == 0 {
 		return
 	}
 	for _, w := range words {
-		if at.Column = w.column; isTemplate(w.text) {
-			l.errorf(at, KindRender, "%s is not resolved: render the file first", quote(w.text))
+		if at.Column = w.Column; isTemplate(w.Text) {
+			l.errorf(at, KindRender, "%s is not resolved: render the file first", quote(w.Text))
 			return
 		}
 	}
-	at.Column = words[0].column
-	ref, ok := l.reference(at, words[0].text)
+	at.Column = words[0].Column
+	ref, ok := l.reference(at, words[0].Text)
 	p := Pin{Position: at, Reference: ref}
 	seen := map[string]bool{}
 	for _, w := range words[1:] {
-		at.Column = w.column
-		key, value, isAttribute := strings.Cut(w.text, "=")
+		at.Column = w.Column
+		key, value, isAttribute := strings.Cut(w.Text, "=")
 		switch {
 		case !isAttribute:
-			l.errorf(at, KindReference, "white space inside a reference, or a word that is not key=value: %s", quote(w.text))
+			l.errorf(at, KindReference, "white space inside a reference, or a word that is not key=value: %s", quote(w.Text))
 			ok = false
 		case seen[key]:
 			l.errorf(at, KindAttribute, "%s is there twice", quote(key+"="))
@@ -84,7 +56,7 @@ func (l *loader) line(at Position, words []word) {
 
 // inline reads the inline list: lines of the text form, or a JSON or YAML list.
 func (l *loader) inline(text string) {
-	text = strings.TrimPrefix(text, byteOrderMark)
+	text = strings.TrimPrefix(text, textfile.ByteOrderMark)
 	trimmed := strings.TrimSpace(text)
 	if trimmed == "" {
 		return
@@ -95,7 +67,7 @@ func (l *loader) inline(text string) {
 	isList := strings.HasPrefix(trimmed, "- ") || strings.HasPrefix(trimmed, "[") && strings.HasSuffix(trimmed, "]")
 	switch {
 	case !utf8.ValidString(text):
-		l.errorf(Position{File: inlineFile}, KindFile, "%v", errNoText)
+		l.errorf(Position{File: inlineFile}, KindFile, "%v", textfile.ErrNotText)
 	case isList:
 		l.inlineYAML(text)
 	default:

@@ -1,9 +1,11 @@
-package pin
+package compose
 
 import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/pullonce/pullonce/internal/variable"
 )
 
 // dotenv reads a ".env" file as the Compose documentation describes it: NAME=value and NAME: value lines, comments,
@@ -20,10 +22,10 @@ func dotenv(text string, getenv func(string) (string, bool)) (map[string]string,
 	for text != "" {
 		a, rest, err := nextAssignment(text)
 		if err == nil && !a.literal {
-			a.value, err = interpolate(a.value, lookup)
+			a.value, err = variable.Fill(a.value, lookup)
 		}
-		if size += len(a.value); err == nil && size > maxFile {
-			err = fmt.Errorf("variables stand for more than %d MiB", maxFile>>20)
+		if size += len(a.value); err == nil && size > variable.MaxSize {
+			err = fmt.Errorf("variables stand for more than %d MiB", variable.MaxSize>>20)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("the value of %s: %w", a.name, err)

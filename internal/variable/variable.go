@@ -1,4 +1,6 @@
-package pin
+// Package variable owns how variables are filled in where a file says $NAME or ${NAME}, in the words that Compose files
+// and Dockerfiles share. It does not know where their values come from.
+package variable
 
 import (
 	"errors"
@@ -6,14 +8,23 @@ import (
 	"strings"
 )
 
+// MaxSize bounds what variables may stand for, in bytes.
+const MaxSize = 16 << 20
+
 // maxExpansion bounds how deep defaults may nest, as in ${A:-${B:-c}}.
 const maxExpansion = 50
 
-// interpolate fills variables in as the Compose specification says under "Interpolation": $A and ${A}, ${A:-default}
+// UnsetError is that a variable without a default is not set.
+type UnsetError struct{ Name string }
+
+// Error implements error.
+func (e UnsetError) Error() string { return e.Name + " is not set and has no default" }
+
+// Fill fills variables in as the Compose specification says under "Interpolation": $A and ${A}, ${A:-default}
 // and ${A-default}, ${A:?error} and ${A?error}, ${A:+replacement} and ${A+replacement}, and $$ for a dollar sign; what
-// follows the operator is filled in too. Where Compose would take a variable that is not set as empty, with a warning,
-// it is an error here: an image without its version would be another image.
-func interpolate(s string, lookup func(string) (string, bool)) (string, error) {
+// follows the operator is filled in too. Dockerfiles know the same but for the dollar sign. Where both would take a
+// variable that is not set as empty, it is an UnsetError: an image without its version would be another image.
+func Fill(s string, lookup func(string) (string, bool)) (string, error) {
 	return expand(s, lookup, 0)
 }
 
@@ -24,8 +35,8 @@ func expand(s string, lookup func(string) (string, bool), depth int) (string, er
 	var b strings.Builder
 	for {
 		before, after, found := strings.Cut(s, "$")
-		if b.WriteString(before); b.Len() > maxFile {
-			return "", fmt.Errorf("variables stand for more than %d MiB", maxFile>>20)
+		if b.WriteString(before); b.Len() > MaxSize {
+			return "", fmt.Errorf("variables stand for more than %d MiB", MaxSize>>20)
 		}
 		if !found {
 			return b.String(), nil
@@ -58,13 +69,9 @@ func expandOne(s string, lookup func(string) (string, bool), depth int) (filled,
 	}
 	v, ok := lookup(name)
 	if !ok {
-		return "", "", unset(name)
+		return "", "", UnsetError{name}
 	}
 	return v, rest, nil
-}
-
-func unset(name string) error {
-	return fmt.Errorf("%s is not set and has no default: set it, or render the file first with docker compose config", name)
 }
 
 // closing is the index of the brace that closes what was opened before s, or -1.
@@ -92,7 +99,7 @@ func expandBraced(s string, lookup func(string) (string, bool), depth int) (stri
 	v, ok := lookup(name)
 	if operation == "" && name != "" {
 		if !ok {
-			return "", unset(name)
+			return "", UnsetError{name}
 		}
 		return v, nil
 	}
@@ -100,7 +107,7 @@ func expandBraced(s string, lookup func(string) (string, bool), depth int) (stri
 		operation, ok = rest, ok && v != ""
 	}
 	if name == "" || operation == "" || !strings.Contains("-+?", operation[:1]) {
-		return "", fmt.Errorf("${%s} is no valid variable", cut(s, maxQuoted))
+		return "", fmt.Errorf("${%.150s} is no valid variable", s)
 	}
 	replace := operation[0] == '+'
 	switch {
