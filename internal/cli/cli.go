@@ -138,8 +138,22 @@ func (s *session) parse(mode *string) (chosen command, done bool, err error) {
 	if err != nil {
 		return nil, false, usageError{err: err, hint: "see: pullonce " + strings.TrimSpace(commandOf(args)+" --help")}
 	}
+	if printsJSON(parsed.Selected()) {
+		s.runner = workflow.New(workflow.Options{Getenv: s.getenv, Stdout: s.Stderr})
+	}
 	*mode = parsed.Selected().Name
 	return parsed.Selected().Target.Addr().Interface().(command), false, nil
+}
+
+// printsJSON says whether the command's result is a JSON document. Then standard output is the document's alone, and what
+// is for the runner, which reads both streams, goes to standard error.
+func printsJSON(command *kong.Node) bool {
+	for _, flag := range command.Flags {
+		if flag.Name == "json" {
+			return flag.Target.Bool()
+		}
+	}
+	return false
 }
 
 // commandOf is the subcommand among args, for a hint.

@@ -42,7 +42,7 @@ func (s *session) registry(o registryOptions, timeout time.Duration, spooling bo
 	return &client{registry.New(registry.Options{
 		ConfigDir: cmp.Or(s.getenv("DOCKER_CONFIG"), join(s.getenv("HOME"), ".docker"), join(s.getenv("USERPROFILE"), ".docker")),
 		Policy:    retry.Policy{Timeout: timeout}, Mirrors: mirrors, SpoolDir: spool, UserAgent: "pullonce/" + version(),
-		Notify: func(e registry.Event) { s.printf("%s", e) },
+		Notify: func(e registry.Event) { s.printf("%s", e) }, Secret: s.runner.Mask,
 	}), spool}, nil
 }
 

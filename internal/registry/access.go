@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -163,6 +164,9 @@ func (c *Client) exchange(ctx context.Context, h *host, r request, ch challenge,
 		return grant{}, permanently("reading the stored credential: %s", clean(err.Error())).at(h.domain)
 	}
 	named := a != authn.Anonymous
+	if named {
+		c.keepSecret(config.Password, config.IdentityToken, config.RegistryToken, strings.TrimPrefix(basicHeader(config), "Basic "))
+	}
 	switch {
 	case ch.basic() && !named:
 		return grant{}, &Fault{Host: h.domain, Status: http.StatusUnauthorized, class: retry.Uncertain, text: "asks for user and password, and none are stored"}
@@ -181,6 +185,7 @@ func (c *Client) exchange(ctx context.Context, h *host, r request, ch challenge,
 	if err != nil {
 		return grant{}, networkFault(ctx, h.domain, fmt.Errorf("getting a token: %w", err))
 	}
+	c.keepSecret(token.AccessToken, token.Token, token.RefreshToken)
 	life := cmp.Or(time.Duration(max(0, token.ExpiresIn))*time.Second, defaultTokenLife)
 	return grant{
 		header:      "Bearer " + cmp.Or(token.AccessToken, token.Token),

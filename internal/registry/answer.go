@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// answerText says in one line what an answer that is no success said.
-func answerText(resp *http.Response, body []byte) string {
+// answerText says in one line what an answer that is no success said; text is that of its body.
+func answerText(resp *http.Response, text string) string {
 	status := strings.TrimSpace(fmt.Sprintf("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode)))
-	if said := clean(errorText(resp.Header, body)); said != "" {
+	if said := clean(text); said != "" {
 		return status + ": " + said
 	}
 	return status

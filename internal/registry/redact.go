@@ -9,8 +9,8 @@ import (
 // maxText is how many runes of foreign text a message shows.
 const maxText = 200
 
-// secrets are what must not leave the process in a message, each with what stands there instead.
-var secrets = []struct {
+// patterns are what must not leave the process in a message, each with what stands there instead.
+var patterns = []struct {
 	pattern *regexp.Regexp
 	shown   string
 }{
@@ -29,7 +29,7 @@ var secrets = []struct {
 func clean(text string) string {
 	// Secrets go before the cut, so that none survives as a part that its pattern no longer matches.
 	text = strings.ToValidUTF8(text[:min(len(text), 16*maxText)], "�")
-	for _, s := range secrets {
+	for _, s := range patterns {
 		text = s.pattern.ReplaceAllString(text, s.shown)
 	}
 	text = strings.Join(strings.Fields(strings.Map(printable, text)), " ")

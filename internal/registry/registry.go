@@ -35,6 +35,9 @@ type Options struct {
 	// Received is told of bytes of layers as they come over the network, for showing progress: the image and how many. It is
 	// called from any goroutine and must not block.
 	Received func(ref reference.Reference, bytes int)
+	// Secret is told of every password and token before it is sent, each once, so that it can be masked wherever it turns up.
+	// What this package says of registries never holds one. It is called from any goroutine.
+	Secret func(string)
 	// UserAgent is sent along; "pullonce" by default.
 	UserAgent string
 }
@@ -46,6 +49,7 @@ type Client struct {
 	transport http.RoundTripper
 	keychain  authn.Keychain
 	spool     *spool
+	secrets   secrets
 
 	mu    sync.Mutex
 	hosts map[string]*host

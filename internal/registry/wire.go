@@ -52,7 +52,7 @@ func (c *Client) sendOnce(ctx context.Context, h *host, r request, g grant) (*ht
 	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusPartialContent {
 		return resp, nil
 	}
-	fault := answerFault(h.domain, resp)
+	fault := c.answerFault(h.domain, resp)
 	if fault.class == retry.Throttled || fault.after > 0 {
 		c.coolDown(h, fault)
 	}
@@ -135,7 +135,7 @@ func redirect(h *host, from *url.URL, location string) (*url.URL, error) {
 func sameOrigin(a, b *url.URL) bool { return a.Scheme == b.Scheme && a.Host == b.Host }
 
 // answerFault classifies an answer that is no success, and closes it.
-func answerFault(domain string, resp *http.Response) *Fault {
+func (c *Client) answerFault(domain string, resp *http.Response) *Fault {
 	defer resp.Body.Close()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // what can be read of it has to do
 	status := resp.StatusCode
@@ -144,7 +144,7 @@ func answerFault(domain string, resp *http.Response) *Fault {
 		Status: status,
 		class:  classify(observation{status: status, text: strings.ToLower(string(body))}).class,
 		after:  askedWait(resp.Header, body, time.Now()),
-		text:   answerText(resp, body),
+		text:   answerText(resp, c.secrets.hide(errorText(resp.Header, body))),
 	}
 	if ch, ok := parseChallenge(resp.Header); ok && status == http.StatusUnauthorized {
 		fault.cause = &challengeError{ch}
@@ -181,7 +181,7 @@ func (t *tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if resp.StatusCode < 400 || missing {
 		return resp, nil
 	}
-	fault := answerFault(t.host.domain, resp)
+	fault := t.client.answerFault(t.host.domain, resp)
 	fault.text = "getting a token: " + fault.text
 	if fault.class == retry.Throttled || fault.after > 0 {
 		t.client.coolDown(t.host, fault)
