@@ -1,0 +1,73 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"path"
+	"strings"
+
+	"github.com/pullonce/pullonce/internal/command"
+	"github.com/pullonce/pullonce/internal/oneline"
+)
+
+// run runs a client's command, called what for people, and gives its standard output.
+func run(ctx context.Context, runner command.Runner, c command.Command, what string) (string, error) {
+	out, err := runner.Run(ctx, c)
+	if failed, ok := errors.AsType[*command.Error](err); ok {
+		return "", &ClientError{What: what, Cause: failed}
+	}
+	return out.Stdout, err
+}
+
+// ClientError is a client's command that failed, in one line: what it was, what it said, and what to do where that is
+// known. Its cause carries argv and output.
+type ClientError struct {
+	// What is the subcommand, as in "images import".
+	What  string
+	Cause *command.Error
+}
+
+// Error implements error.
+func (e *ClientError) Error() string {
+	said := said(e.Cause)
+	text := path.Base(e.Cause.Command.Argv[0]) + " " + e.What + ": " + said
+	if advice := advise(said); advice != "" {
+		text += " (" + advice + ")"
+	}
+	return text
+}
+
+// Unwrap gives the cause.
+func (e *ClientError) Unwrap() error { return e.Cause }
+
+// said is what a client has to say about its failure, without the warnings that its containerd has it print each time.
+func said(err *command.Error) string {
+	var kept []string
+	for line := range strings.Lines(err.Output.Stderr) {
+		if !strings.Contains(line, " level=warning ") {
+			kept = append(kept, strings.TrimPrefix(line, "ctr: "))
+		}
+	}
+	if said := oneline.Of(strings.Join(kept, " ")); said != "" {
+		return said
+	}
+	return oneline.Of(err.Error())
+}
+
+// advise knows what to do about some of the things that containerd says.
+func advise(said string) string {
+	switch {
+	case strings.Contains(said, "no space left on device"):
+		return "free space where containerd keeps its data: it holds the archive's content and the unpacked image"
+	case strings.Contains(said, "failed to dial"), strings.Contains(said, "connection refused"):
+		return "containerd went away: see its log"
+	case strings.Contains(said, "operation not permitted"), strings.Contains(said, "lchown") && strings.Contains(said, "invalid argument"):
+		return "containerd may not give files the owners that the image has: in a rootless one, widen /etc/subuid and /etc/subgid"
+	case strings.Contains(said, "read-only file system"):
+		return "containerd's data folder is mounted read-only"
+	case strings.Contains(said, "zstd"), strings.Contains(said, "unknown image layer"), strings.Contains(said, "unsupported layer type"):
+		return "its layers are of a kind that this containerd is too old for: zstd needs 1.5 or later"
+	default:
+		return ""
+	}
+}

@@ -1,0 +1,225 @@
+package containerd
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/pullonce/pullonce/internal/disk"
+	"github.com/pullonce/pullonce/internal/image"
+	"github.com/pullonce/pullonce/internal/oneline"
+	"github.com/pullonce/pullonce/internal/target"
+)
+
+// Namespace is one namespace of a containerd, into which images are loaded. Safe for concurrent use.
+type Namespace struct {
+	Client
+	// Here says that the containerd's file system is this machine's, so that it can be asked for room.
+	Here bool
+	// images and names serialise what two loads of this process would do to one image or to one name.
+	images, names target.Locks
+}
+
+// Load makes img answer to its names: repository and tag, and the repository with the digests of root and manifest. The
+// kubelet looks an image up by name, and nothing holds a name's target to the digest in it, so that an image is named
+// only once it is known to be whole: first by its root, which can't take another's place, then by the rest.
+func (n *Namespace) Load(ctx context.Context, img image.Image) (target.Result, error) {
+	about, err := n.About(ctx)
+	if err != nil {
+		return target.Result{}, err
+	}
+	if err := target.Runs(img, about.Platform); err != nil {
+		return target.Result{}, err
+	}
+	unlockImage, err := n.images.Lock(ctx, img.Manifest().Digest.String())
+	if err != nil {
+		return target.Result{}, err
+	}
+	defer unlockImage()
+	unlockName, err := n.names.Lock(ctx, img.Reference().Tagged())
+	if err != nil {
+		return target.Result{}, err
+	}
+	defer unlockName()
+	l := load{Namespace: n, img: img}
+	return l.run(ctx, about)
+}
+
+// load is the loading of one image.
+type load struct {
+	*Namespace
+	img image.Image
+}
+
+func (l load) run(ctx context.Context, about About) (result target.Result, err error) {
+	before, err := l.find(ctx)
+	if err != nil {
+		return result, err
+	}
+	wanted := before.lacking(l.wanted())
+	if len(wanted) == 0 {
+		return target.Result{Outcome: target.Present}, nil
+	}
+	made := append(slices.Clone(wanted), l.byRoot(), l.kubelets())
+	defer func() {
+		if err != nil {
+			result = target.Result{Sent: result.Sent}
+			l.remove(ctx, before.absent(made))
+		}
+	}()
+	result.Outcome = target.Tagged
+	source := before.whole(l.ids())
+	if source == "" {
+		result.Outcome = target.Loaded
+		if result.Sent, err = l.bring(ctx, about); err != nil {
+			return result, err
+		}
+		source = l.byRoot()
+		wanted = slices.DeleteFunc(wanted, func(name string) bool { return name == source })
+	}
+	if len(wanted) > 0 {
+		if err = l.Tag(ctx, source, wanted); err != nil {
+			return result, err
+		}
+	}
+	result.Replaced = before.other(l.img.Reference().Tagged(), l.ids())
+	return result, l.prove(ctx, l.wanted())
+}
+
+// bring sends the image under the name of its root, and proves that it is whole.
+func (l load) bring(ctx context.Context, about About) (sent int64, err error) {
+	if l.Here {
+		for _, root := range about.Roots {
+			if err := disk.Room(root, 2*l.img.Size()); err != nil { // its content and what that unpacks to
+				return 0, err
+			}
+		}
+	}
+	named, err := l.img.ByDigest()
+	if err != nil {
+		return 0, err
+	}
+	if err := l.Import(ctx, named); err != nil {
+		return 0, err
+	}
+	return image.EncodedSize(named), l.prove(ctx, []string{l.byRoot()})
+}
+
+// prove holds names to the whole image.
+func (l load) prove(ctx context.Context, names []string) error {
+	now, err := l.find(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range now.lacking(names) {
+		held, ok := now.named(name)
+		switch {
+		case !ok:
+			return fmt.Errorf("containerd reported success, but %s is not there", name)
+		case !slices.Contains(now.ids, held.Target):
+			return fmt.Errorf("containerd reported success, but %s is %s", name, oneline.Of(held.Target.String()))
+		default:
+			return fmt.Errorf("containerd reported success, but %s is %s", name, oneline.Of(held.State))
+		}
+	}
+	return nil
+}
+
+// remove takes away what the load named. It has failed already, so that what fails here has nobody to tell.
+func (l load) remove(ctx context.Context, names []string) {
+	if len(names) == 0 {
+		return
+	}
+	ctx, cancel := target.Cleaning(ctx)
+	defer cancel()
+	_ = l.Remove(ctx, names)
+}
+
+// ids are the digests that name this very image.
+func (l load) ids() []digest.Digest {
+	root, manifest := l.img.Root().Digest, l.img.Manifest().Digest
+	if root == manifest {
+		return []digest.Digest{root}
+	}
+	return []digest.Digest{root, manifest}
+}
+
+// wanted are the names that the image must answer to.
+func (l load) wanted() []string {
+	var names []string
+	if tagged := l.img.Reference().Tagged(); tagged != "" {
+		names = append(names, tagged)
+	}
+	for _, id := range l.ids() {
+		names = append(names, l.img.Reference().WithDigest(id))
+	}
+	return names
+}
+
+func (l load) byRoot() string { return l.img.Reference().WithDigest(l.img.Root().Digest) }
+
+// kubelets is the name by which containerd's CRI plugin refers to an image: it makes it for each one that it is told of
+// (containerd, internal/cri/server/images), and would keep it of one that we take back.
+func (l load) kubelets() string { return l.img.Config().Digest.String() }
+
+// find asks for everything that is known of the image.
+func (l load) find(ctx context.Context) (found, error) {
+	held, err := l.Find(ctx, append(l.wanted(), l.byRoot(), l.kubelets()), l.ids())
+	if err != nil {
+		return found{}, err
+	}
+	return found{held: held, ids: l.ids()}, nil
+}
+
+// found is what a containerd has of an image.
+type found struct {
+	held []Held
+	ids  []digest.Digest
+}
+
+func (f found) named(name string) (Held, bool) {
+	i := slices.IndexFunc(f.held, func(h Held) bool { return h.Name == name })
+	if i < 0 {
+		return Held{}, false
+	}
+	return f.held[i], true
+}
+
+// lacking are those of names that do not answer to the whole image.
+func (f found) lacking(names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		h, ok := f.named(name)
+		return ok && h.Whole && slices.Contains(f.ids, h.Target)
+	})
+}
+
+// absent are those of names that nothing answers to, each once.
+func (f found) absent(names []string) []string {
+	slices.Sort(names)
+	return slices.DeleteFunc(slices.Compact(names), func(name string) bool {
+		_, ok := f.named(name)
+		return ok
+	})
+}
+
+// whole is a name under which the whole image is there, the root's own if there is a choice; "" is none.
+func (f found) whole(ids []digest.Digest) string {
+	for _, id := range ids {
+		for _, h := range f.held {
+			if h.Whole && h.Target == id {
+				return h.Name
+			}
+		}
+	}
+	return ""
+}
+
+// other is the digest of another image under the name, or "".
+func (f found) other(name string, ids []digest.Digest) string {
+	if h, ok := f.named(name); ok && !slices.Contains(ids, h.Target) {
+		return h.Target.String()
+	}
+	return ""
+}

@@ -1,0 +1,97 @@
+package containerd_test
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pullonce/pullonce/internal/command"
+	"github.com/pullonce/pullonce/internal/command/commandtest"
+	"github.com/pullonce/pullonce/internal/image/imagetest"
+	"github.com/pullonce/pullonce/internal/target"
+	"github.com/pullonce/pullonce/internal/target/containerd"
+)
+
+// absent is a program that is not on this host.
+func absent([]string, []byte) (command.Output, error) { return command.Output{}, command.ErrNotFound }
+
+func TestUnavailable(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		given func(d *daemon)
+		want  string
+	}{
+		"no socket": {
+			func(d *daemon) { d.socket = filepath.Join(d.t.TempDir(), "c.sock") },
+			"no containerd daemon: SOCKET does not exist: start containerd, or set CONTAINERD_ADDRESS to where it listens",
+		},
+		"no client": {
+			func(d *daemon) {
+				for _, program := range []string{"ctr", "k3s", "/var/lib/rancher/rke2/bin/ctr", "nerdctl"} {
+					d.runner.On(program, absent)
+				}
+				d.on("ctr", "plugins ls --detailed", absent)
+			},
+			"containerd listens at SOCKET, but there is neither ctr nor nerdctl to talk to it: put one of them on PATH",
+		},
+		"a client that fails": {
+			func(d *daemon) {
+				d.on("ctr", "plugins ls --detailed", commandtest.Fails(1, "ctr: rpc error: code = Unimplemented\n"))
+			},
+			"containerd at SOCKET: ctr plugins ls: rpc error: code = Unimplemented",
+		},
+		"no snapshotter": {
+			func(d *daemon) { d.on("ctr", "plugins ls --detailed", commandtest.Says("")) },
+			"containerd at SOCKET: no snapshotter of this containerd works: see ctr plugins ls",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDaemon(t, true)
+			test.given(d)
+			_, err := d.target().Platform(t.Context())
+			require.ErrorIs(t, err, target.ErrUnavailable)
+			require.EqualError(t, err, "target unavailable: "+strings.ReplaceAll(test.want, "SOCKET", d.socket))
+			_, err = d.target().Load(t.Context(), imagetest.New(t, imagetest.Options{}))
+			require.ErrorIs(t, err, target.ErrUnavailable)
+		})
+	}
+}
+
+// hanging runs nothing, and never ends before its context.
+type hanging struct{}
+
+func (hanging) Run(ctx context.Context, _ command.Command) (command.Output, error) {
+	<-ctx.Done()
+	return command.Output{}, context.Cause(ctx)
+}
+
+func TestContainerdThatHangs(t *testing.T) {
+	t.Parallel()
+	path := listen(t)
+	c := containerd.New(containerd.Options{Address: path, Runner: hanging{}, Timeout: 10 * time.Millisecond})
+	_, err := c.Platform(t.Context())
+	require.EqualError(t, err, "target unavailable: containerd at "+path+" did not answer within 10ms: see its log")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = c.Platform(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotErrorIs(t, err, target.ErrUnavailable)
+}
+
+func TestAddressComesFromTheEnvironment(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t, true)
+	c := containerd.New(containerd.Options{Runner: d.runner, Files: fstest.MapFS{}, Getenv: func(name string) string {
+		return map[string]string{"CONTAINERD_ADDRESS": d.socket}[name]
+	}})
+	_, err := c.Platform(t.Context())
+	require.NoError(t, err)
+}
