@@ -45,11 +45,16 @@ var allowed = map[string]string{
 	"store/actions":       "image retry store store/actions/entry",
 	"store/actions/entry": "image store",
 	"target":              "image platform",
-	"target/docker":       "image platform reference target",
+	"oneline":             "",
+	"command":             "oneline",
+	"command/commandtest": "command",
+	"image/fanout":        "image",
+	"target/socket":       "oneline",
+	"target/docker":       "image oneline platform reference target",
 	"prime":               "image plan platform reference registry report store",
 	"demo":                "image lane pin plan platform prime reference registry regtest report retry store/dir target",
 	"lane":                "image pin plan platform reference registry report store target",
-	"cli": "demo gate image lane pin plan platform prime reference registry report retry store store/dir target target/docker " +
+	"cli": "demo gate image lane pin plan platform prime reference registry report retry store store/actions store/dir target target/docker " +
 		"workflow",
 }
 
@@ -57,7 +62,7 @@ var allowed = map[string]string{
 var foreign = map[string]string{
 	"net/http":                          "cachetest demo registry regtest retry store/actions target/docker",
 	"archive/tar":                       "image image/imagetest regtest store/actions/entry",
-	"os/exec":                           "cachetest registry",
+	"os/exec":                           "cachetest command registry",
 	"flag":                              "",
 	"log":                               "regtest",
 	"github.com/Azure/azure-sdk-for-go": "cachetest store/actions",

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/pullonce/pullonce/internal/lane"
@@ -15,12 +16,14 @@ type loadCommand struct {
 	pinOptions
 	storeOption
 	registryOptions
-	Into        list   `default:"docker" placeholder:"TARGET" help:"What the images are loaded into, one a line: docker or none."`
-	Lane        string `placeholder:"NAME" help:"The lane, as the lanes= globs of the pin list name it; empty selects every pin."`
-	OnMiss      string `default:"pull" enum:"pull,warn,fail" help:"What to do about an image that the store can't give: pull, warn or fail."`
-	Timeout     span   `default:"3m" help:"How long the fallback pull may wait and try again."`
-	Concurrency int    `default:"2" help:"How many images are loaded at a time."`
-	JSON        bool   `name:"json" action:"-" help:"Print the report as JSON."`
+	Into           list   `default:"docker" placeholder:"TARGET" help:"What the images are loaded into, one a line: docker or none."`
+	Lane           string `placeholder:"NAME" help:"The lane, as the lanes= globs of the pin list name it; empty selects every pin."`
+	OnMiss         string `default:"pull" enum:"pull,warn,fail" help:"What to do about an image that the store can't give: pull, warn or fail."`
+	Timeout        span   `default:"3m" help:"How long the fallback pull may wait and try again."`
+	Concurrency    int    `default:"2" help:"How many images are loaded at a time."`
+	Keys           list   `placeholder:"KEY" help:"The keys that prime says it saved: one of these that is not found is looked up again before it is a miss."`
+	VisibilityWait span   `default:"20s" help:"How long an entry that prime saved may take to show up."`
+	JSON           bool   `name:"json" action:"-" help:"Print the report as JSON."`
 }
 
 func (c *loadCommand) run(ctx context.Context, s *session) (ExitCode, error) {
@@ -32,8 +35,9 @@ func (c *loadCommand) run(ctx context.Context, s *session) (ExitCode, error) {
 	if err != nil {
 		return 0, err
 	}
-	entries, err := s.openStore(c.Store)
-	if err != nil {
+	entries, err := s.openStore(c.Store, saved{keys: c.Keys, wait: time.Duration(c.VisibilityWait)})
+	down, noStore := errors.AsType[storeDown](err)
+	if err != nil && !noStore {
 		return 0, err
 	}
 	client, err := s.registry(c.registryOptions, time.Duration(c.Timeout), false)
@@ -44,7 +48,7 @@ func (c *loadCommand) run(ctx context.Context, s *session) (ExitCode, error) {
 	selected := s.lane(loaded, c.Lane)
 	progress := s.progress()
 	done := lane.Run(ctx, lane.Options{
-		Pins: selected, Salt: c.KeySalt, Store: entries, Registry: client, Targets: targets, OnMiss: lane.OnMiss(c.OnMiss),
+		Pins: selected, Salt: c.KeySalt, Store: entries, StoreDown: down.orNil(noStore), Registry: client, Targets: targets, OnMiss: lane.OnMiss(c.OnMiss),
 		Concurrency: c.Concurrency, Progress: progress,
 	})
 	progress.Close()

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -37,7 +38,7 @@ type pinOptions struct {
 
 // storeOption says where entries live.
 type storeOption struct {
-	Store string `default:"auto" placeholder:"STORE" help:"Where entries live: auto or dir:PATH."`
+	Store string `default:"auto" placeholder:"STORE" help:"Where entries live: auto (the Actions cache in a workflow), actions or dir:PATH."`
 }
 
 // registryOptions say how registries are asked.
@@ -131,4 +132,20 @@ func parseSpan(raw string) (time.Duration, error) {
 		parsed *= unit
 	}
 	return parsed, nil
+}
+
+// parseBytes reads a size in decimal units, as in "10GB"; a bare number is bytes.
+func parseBytes(raw string) (int64, error) {
+	value := strings.ToUpper(strings.ReplaceAll(raw, " ", ""))
+	unit := int64(1)
+	for suffix, factor := range map[string]int64{"KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12} {
+		if number, ok := strings.CutSuffix(value, suffix); ok {
+			value, unit = number, factor
+		}
+	}
+	number, err := strconv.ParseFloat(value, 64)
+	if err != nil || number < 0 || number*float64(unit) > 1e18 {
+		return 0, usagef("write it as in 10GB or 500MB", "invalid size %q", raw)
+	}
+	return int64(number * float64(unit)), nil
 }

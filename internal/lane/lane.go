@@ -56,10 +56,12 @@ type Target struct {
 type Options struct {
 	Pins []pin.Pin
 	// Salt is the key-salt that prime used.
-	Salt     string
-	Store    store.Store
-	Registry Registry
-	Targets  []Target
+	Salt  string
+	Store store.Store
+	// StoreDown, where it is set, is why there is no store: every image is then a miss, which is said once.
+	StoreDown error
+	Registry  Registry
+	Targets   []Target
 	// OnMiss is what to do about an image that the store can't give; "" is Pull.
 	OnMiss OnMiss
 	// Concurrency is how many images are loaded at a time; 0 is DefaultConcurrency.
@@ -78,6 +80,9 @@ func Run(ctx context.Context, o Options) report.Report {
 	r := newRun(o)
 	started := r.now()
 	jobs := r.jobs(ctx)
+	if r.StoreDown != nil {
+		r.storeDown()
+	}
 	rows := r.load(ctx, jobs)
 	r.warnOfDigests()
 	return report.Report{
@@ -220,6 +225,9 @@ func isStoreFault(err error) bool {
 
 // fromStore opens the entry, holds it to the pin, and loads it.
 func (r *run) fromStore(ctx context.Context, j job, row *report.Image) error {
+	if r.StoreDown != nil {
+		return storeFault{r.StoreDown}
+	}
 	img, err := r.Store.Open(ctx, j.item.Key)
 	if err != nil {
 		return storeFault{fmt.Errorf("opening %s: %w", j.item.Key, err)}

@@ -315,3 +315,14 @@ func TestNoTargetSaysWhatIsThere(t *testing.T) {
 	require.Equal(t, report.Success, got.Result)
 	require.Equal(t, "found", got.Images[0].Outcome)
 }
+
+func TestMissingStoreIsSaidOnceAndEverythingIsPulled(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "redis:7", "nginx:1")
+	b.options.Store, b.options.StoreDown = nil, errors.New("no token")
+	got := lane.Run(t.Context(), b.options)
+	require.Equal(t, report.Degraded, got.Result)
+	require.Len(t, got.Problems, 1)
+	require.Contains(t, got.Problems[0].Message, "no token; without it: redis:7, nginx:1")
+	require.Len(t, b.target.images, 2)
+}

@@ -25,6 +25,9 @@ func (r *run) severity() report.Severity {
 // failed is the one problem of an image that is not in its target.
 func (r *run) failed(j job, row *report.Image, err error) {
 	row.Source, row.Outcome = report.Nowhere, "failed"
+	if r.StoreDown != nil && r.OnMiss != Pull {
+		return // it was said for all
+	}
 	kind, hint := classify(err)
 	r.log.Add(report.Problem{
 		Severity: r.severity(), Kind: kind, Image: j.item.Name, Message: j.item.Name + ": " + report.Line(err), Hint: hint,
@@ -33,10 +36,22 @@ func (r *run) failed(j job, row *report.Image, err error) {
 
 // pulledInstead is the one problem of an image that the store could not give and the registry could.
 func (r *run) pulledInstead(j job, cause error) {
+	if r.StoreDown != nil {
+		return // it was said for all
+	}
 	kind, hint := classify(cause)
 	r.log.Add(report.Problem{
 		Severity: report.Warning, Kind: kind, Image: j.item.Name, Hint: hint,
 		Message: fmt.Sprintf("%s: pulled from the registry instead of the store: %s", j.item.Name, report.Line(cause)),
+	})
+}
+
+// storeDown is the one problem of a store that is not there; it names the images that go without.
+func (r *run) storeDown() {
+	names := r.names()
+	r.log.Add(report.Problem{
+		Severity: r.severity(), Kind: "store", Image: strings.Join(names, ", "),
+		Message: fmt.Sprintf("there is no store to load from: %s; without it: %s", report.Line(r.StoreDown), abridge(names)),
 	})
 }
 
@@ -58,6 +73,15 @@ func (r *run) unavailable(t Target, err error) {
 		}
 	}
 	r.log.Add(p)
+}
+
+// names are those of the lane's pins.
+func (r *run) names() []string {
+	names := make([]string, 0, len(r.Pins))
+	for _, p := range r.Pins {
+		names = append(names, cmp.Or(p.Name, p.Reference.Familiar()))
+	}
+	return names
 }
 
 // abridge names the first few of a list and counts the rest.

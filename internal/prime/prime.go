@@ -4,14 +4,11 @@ package prime
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/opencontainers/go-digest"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/pullonce/pullonce/internal/image"
 	"github.com/pullonce/pullonce/internal/plan"
 	"github.com/pullonce/pullonce/internal/platform"
 	"github.com/pullonce/pullonce/internal/reference"
@@ -32,9 +29,20 @@ type Registry interface {
 	Pull(ctx context.Context, ref reference.Reference, p platform.Platform) (*registry.Pull, error)
 	// Digest is what the registry resolves ref to now, at the cost of one HEAD.
 	Digest(ctx context.Context, ref reference.Reference) (digest.Digest, error)
+	// Public says whether the registry serves ref to anybody.
+	Public(ctx context.Context, ref reference.Reference) (bool, error)
 }
 
 var _ Registry = (*registry.Client)(nil)
+
+// OnReadOnly is what prime does about an image that is missing in a store that does not let this run save.
+type OnReadOnly string
+
+// The answers to a store that can't be written.
+const (
+	FailReadOnly OnReadOnly = "fail" // an error; the run fails
+	WarnReadOnly OnReadOnly = "warn" // a warning; nothing is pulled for nothing
+)
 
 // Options say what is primed, from where and to where.
 type Options struct {
@@ -47,29 +55,29 @@ type Options struct {
 	MaxAge time.Duration
 	// VerifyFull reads entries that are there again, to the last byte.
 	VerifyFull bool
+	// OnReadOnly is what to do about a store that can't be written; "" is FailReadOnly.
+	OnReadOnly OnReadOnly
+	// Exposed says that people without access to private images can read the store. Such images are then refused.
+	Exposed bool
 	// Progress is told how images move; nil is silent.
 	Progress report.Progress
 	// Now is the clock that ages are taken by; nil is time.Now.
 	Now func() time.Time
 }
 
-// Run primes every item and reports each. The result is Failure unless every image is in the store at the end.
+// Run primes every item and reports each. The result is Failure unless every image is in the store at the end, or could
+// not be put there in a way that OnReadOnly lets pass.
 func Run(ctx context.Context, o Options) report.Report {
 	r := newRun(o)
 	started := r.now()
-	rows := make([]report.Image, len(o.Items))
-	var group errgroup.Group
-	group.SetLimit(r.Concurrency)
-	for i, item := range o.Items {
-		group.Go(func() error {
-			rows[i] = r.image(ctx, item)
-			r.Progress.Done(rows[i])
-			return nil
-		})
-	}
-	_ = group.Wait() // no row returns an error: it holds it
+	tasks := r.tasks()
+	r.each(tasks, func(t *task) error { return r.lookUp(ctx, t) })
+	r.each(tasks, func(t *task) error { return r.guard(ctx, t) })
+	r.each(tasks, func(t *task) error { return r.open(ctx, t) })
+	r.each(tasks, func(t *task) error { return r.move(ctx, t) })
+	rows := r.rows(tasks)
 	return report.Report{
-		Mode: "prime", Result: resultOf(rows), Images: rows, Problems: r.log.Problems(), Elapsed: r.now().Sub(started),
+		Mode: "prime", Result: r.result(rows), Images: rows, Problems: r.log.Problems(), Elapsed: r.now().Sub(started),
 	}
 }
 
@@ -86,6 +94,9 @@ func newRun(o Options) *run {
 	if o.Progress == nil {
 		o.Progress = report.Silent{}
 	}
+	if o.OnReadOnly == "" {
+		o.OnReadOnly = FailReadOnly
+	}
 	r := &run{Options: o, now: o.Now}
 	if r.now == nil {
 		r.now = time.Now
@@ -93,69 +104,68 @@ func newRun(o Options) *run {
 	return r
 }
 
-func resultOf(rows []report.Image) report.Result {
+// task is one item on its way through the stages. It is done when its row has an outcome; later stages pass it by.
+type task struct {
+	item       plan.Item
+	row        report.Image
+	generation int // to save as
+	pull       *registry.Pull
+}
+
+func (r *run) tasks() []*task {
+	tasks := make([]*task, len(r.Items))
+	for i, item := range r.Items {
+		tasks[i] = &task{item: item, row: report.Image{
+			Name: item.Name, Reference: item.Pin.Reference.String(), Platform: item.Platform.String(), Key: item.Key,
+			Digest: item.Pin.Reference.Digest().String(),
+		}}
+	}
+	return tasks
+}
+
+// each takes the tasks that are not done through one stage, some at a time. A stage's error ends its task.
+func (r *run) each(tasks []*task, stage func(*task) error) {
+	var group errgroup.Group
+	group.SetLimit(r.Concurrency)
+	for _, t := range tasks {
+		if t.row.Outcome != "" {
+			continue
+		}
+		group.Go(func() error {
+			started := r.now()
+			if err := stage(t); err != nil {
+				t.row.Source, t.row.Outcome = report.Nowhere, "failed"
+				r.log.Add(problem(t.item, err))
+			}
+			t.row.Elapsed += r.now().Sub(started)
+			if t.row.Outcome != "" {
+				r.Progress.Done(t.row)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // no task returns an error: its row holds it
+}
+
+func (r *run) rows(tasks []*task) []report.Image {
+	rows := make([]report.Image, len(tasks))
+	for i, t := range tasks {
+		rows[i] = t.row
+	}
+	return rows
+}
+
+// result is the word for the whole run.
+func (r *run) result(rows []report.Image) report.Result {
+	result := report.Success
 	for _, row := range rows {
-		if row.Source == report.Nowhere {
+		if row.Source != report.Nowhere {
+			continue
+		}
+		if row.Outcome != skipped {
 			return report.Failure
 		}
+		result = report.Degraded
 	}
-	return report.Success
-}
-
-// image takes one item through the stages: is it there and fit for use, else pull it, save it, and look it up.
-func (r *run) image(ctx context.Context, item plan.Item) report.Image {
-	started := r.now()
-	row := report.Image{
-		Name: item.Name, Reference: item.Pin.Reference.String(), Platform: item.Platform.String(), Key: item.Key,
-		Digest: item.Pin.Reference.Digest().String(),
-	}
-	generation, err := r.present(ctx, item, &row)
-	if err == nil && row.Source == "" {
-		err = r.pull(ctx, item, generation, &row)
-	}
-	if err != nil {
-		row.Source, row.Outcome = report.Nowhere, "failed"
-		r.log.Add(problem(item, err))
-	}
-	row.Elapsed = r.now().Sub(started)
-	return row
-}
-
-// pull moves the image from the registry into the store and makes sure that it can be found there.
-func (r *run) pull(ctx context.Context, item plan.Item, generation int, row *report.Image) error {
-	pull, err := r.Registry.Pull(ctx, item.Pin.Reference, item.Platform)
-	if err != nil {
-		return err
-	}
-	track := r.Progress.Begin(item.Name, pull.Image.Size())
-	defer track.End()
-	err = r.Store.Save(ctx, store.Generation(item.Key, generation), pull.Image.Observe(track.Add))
-	row.Attempts, row.Size = pull.Attempts(), pull.Image.Size()
-	if err != nil {
-		return fmt.Errorf("saving %s: %w", item.Key, err)
-	}
-	entry, err := r.Store.Stat(ctx, item.Key)
-	if err != nil {
-		return fmt.Errorf("looking %s up after it was saved: %w", item.Key, err)
-	}
-	if entry.Generation < generation {
-		return fmt.Errorf("looking %s up after it was saved: generation %d is there, %d was saved", item.Key, entry.Generation, generation)
-	}
-	row.Source, row.Outcome, row.Digest = report.Registry, "saved", pull.Image.Root().Digest.String()
-	return nil
-}
-
-// problem is the one error of an image that prime could not have.
-func problem(item plan.Item, err error) report.Problem {
-	p := report.Problem{
-		Severity: report.Error, Kind: "prime", Image: item.Name, Message: fmt.Sprintf("%s: %s", item.Name, report.Line(err)),
-		File: item.Pin.File, Line: item.Pin.Line, Column: item.Pin.Column,
-	}
-	switch {
-	case errors.Is(err, image.ErrVerify):
-		p.Kind = "verify"
-	case errors.Is(err, context.Canceled):
-		p.Kind = "interrupted"
-	}
-	return p
+	return result
 }

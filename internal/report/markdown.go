@@ -22,8 +22,20 @@ func (r Report) Markdown() Markdown {
 	for _, img := range r.Images {
 		md.Rows = append(md.Rows, Row(img.cells()...))
 	}
-	md.Tail = problemList(r.Problems)
+	md.Tail = noteList(r.Notes) + problemList(r.Problems)
 	return md
+}
+
+func noteList(notes []string) string {
+	if len(notes) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("\n")
+	for _, note := range notes {
+		fmt.Fprintf(&b, "- %s\n", escape(note))
+	}
+	return b.String()
 }
 
 // maxListed bounds the problems in a summary; the log has them all.

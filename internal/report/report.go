@@ -100,11 +100,13 @@ const (
 
 // Report is what a run came to.
 type Report struct {
-	Mode     string        `json:"mode"`
-	Result   Result        `json:"result"`
-	Images   []Image       `json:"images"`
-	Problems []Problem     `json:"problems"`
-	Elapsed  time.Duration `json:"elapsed_ns"`
+	Mode     string    `json:"mode"`
+	Result   Result    `json:"result"`
+	Images   []Image   `json:"images"`
+	Problems []Problem `json:"problems"`
+	// Notes are lines for people that are no problem: what is left of a quota, how much the set takes.
+	Notes   []string      `json:"notes,omitempty"`
+	Elapsed time.Duration `json:"elapsed_ns"`
 }
 
 // Log collects problems as they arise. Safe for concurrent use; the zero value works.

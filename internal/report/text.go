@@ -50,6 +50,9 @@ func (r Report) WriteTable(w io.Writer) error {
 	if err := tw.Flush(); err != nil {
 		return fmt.Errorf("writing the table: %w", err)
 	}
+	for _, note := range r.Notes {
+		fmt.Fprintln(w, note)
+	}
 	_, err := fmt.Fprintf(w, "%s: %s, %s in %s\n", r.Mode, r.Result, r.tally(), Duration(r.Elapsed))
 	return err
 }

@@ -1,6 +1,15 @@
 package store
 
-import "errors"
+import (
+	"context"
+	"errors"
+)
 
 // ErrReadOnly says that a store does not let this run save. What is there can be read.
 var ErrReadOnly = errors.New("read-only")
+
+// Guard is what a Store also is where it can tell beforehand whether it lets this run save.
+type Guard interface {
+	// Writable says whether Save can succeed, as far as that is known without asking, and if not, why.
+	Writable(ctx context.Context) (ok bool, reason string)
+}

@@ -37,3 +37,15 @@ func repository(payload map[string]any, side string) string {
 	name, _ := at.(string)
 	return name
 }
+
+// Public says whether everybody can read the repository, and so send it pull requests from forks. Where the payload does
+// not say, it is taken to be public.
+func (r *Runner) Public() bool {
+	event, _ := r.action.Context() // as in sameRepository
+	if event == nil {
+		return true
+	}
+	repository, _ := event.Event["repository"].(map[string]any)
+	private, ok := repository["private"].(bool)
+	return !ok || !private
+}

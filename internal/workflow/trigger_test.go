@@ -54,3 +54,22 @@ func TestPullRequestWithoutPayloadIsUntrusted(t *testing.T) {
 	r, _ := newRunner(map[string]string{"GITHUB_EVENT_NAME": "pull_request", "GITHUB_EVENT_PATH": filepath.Join(t.TempDir(), "gone")})
 	require.True(t, r.Untrusted())
 }
+
+func TestPublic(t *testing.T) {
+	t.Parallel()
+	for payload, want := range map[string]bool{
+		`{"repository":{"private":true}}`:  false,
+		`{"repository":{"private":false}}`: true,
+		`{"repository":{}}`:                true,
+		`{}`:                               true,
+		`no JSON`:                          true,
+	} {
+		t.Run(payload, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "event.json")
+			require.NoError(t, os.WriteFile(path, []byte(payload), 0o600))
+			r, _ := newRunner(map[string]string{"GITHUB_EVENT_NAME": "push", "GITHUB_EVENT_PATH": path})
+			require.Equal(t, want, r.Public())
+		})
+	}
+}
