@@ -35,6 +35,8 @@ var allowed = map[string]string{
 	"kubernetes":          "yamldoc",
 	"compose":             "textfile variable yamldoc",
 	"pin":                 "compose kubernetes platform reference textfile wildcard yamldoc",
+	"dockerfile":          "textfile variable",
+	"audit":               "compose dockerfile kubernetes pin reference textfile wildcard yamldoc",
 	"cachekey":            "reference platform",
 	"plan":                "cachekey pin platform reference",
 	"image":               "reference platform",
@@ -42,8 +44,9 @@ var allowed = map[string]string{
 	"registry":            "image platform reference retry",
 	"store":               "image",
 	"store/dir":           "image store",
-	"store/actions":       "image retry store store/actions/entry",
+	"store/actions":       "image oneline retry store store/actions/entry",
 	"store/actions/entry": "image store",
+	"disk":                "oneline",
 	"target":              "image platform",
 	"oneline":             "",
 	"command":             "oneline",
@@ -51,11 +54,14 @@ var allowed = map[string]string{
 	"image/fanout":        "image",
 	"target/socket":       "oneline",
 	"target/docker":       "image oneline platform reference target",
+	"target/containerd":   "command disk image oneline platform target target/socket",
+	"target/kind":         "command disk image image/fanout oneline platform target target/containerd target/docker",
+	"target/podman":       "command disk image oneline platform target target/docker target/socket",
 	"prime":               "image plan platform reference registry report store",
 	"demo":                "image lane pin plan platform prime reference registry regtest report retry store/dir target",
-	"lane":                "image pin plan platform reference registry report store target",
-	"cli": "demo gate image lane pin plan platform prime reference registry report retry store store/actions store/dir target target/docker " +
-		"workflow",
+	"lane":                "image image/fanout pin plan platform reference registry report store target",
+	"cli": "demo gate image lane pin plan platform prime reference registry report retry store store/actions store/dir target " +
+		"target/containerd target/docker target/kind target/podman workflow",
 }
 
 // foreign says which packages of the outside only some of ours may import: whoever else does knows too much.
@@ -67,7 +73,7 @@ var foreign = map[string]string{
 	"log":                               "regtest",
 	"github.com/Azure/azure-sdk-for-go": "cachetest store/actions",
 	"github.com/google/go-containerregistry/pkg": "registry regtest",
-	"github.com/moby/moby":                       "target/docker",
+	"github.com/moby/moby":                       "target/docker target/kind",
 	"github.com/alecthomas/kong":                 "cli",
 	"github.com/sethvargo/go-githubactions":      "workflow",
 }

@@ -1,6 +1,7 @@
 package yamldoc
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
@@ -14,6 +15,8 @@ import (
 type Document struct {
 	// Root is never nil.
 	Root *yaml.Node
+	// Source is what a comment above the document says that it was rendered from, as helm template writes it, or "".
+	Source string
 	// Tell is called with what is wrong beyond syntax: ErrAliases or a DuplicateKeyError. Nil tells nobody.
 	Tell func(at *yaml.Node, problem error)
 
@@ -38,16 +41,34 @@ func (e DuplicateKeyError) Error() string {
 	return fmt.Sprintf("key %.150q is there twice: it also stands in line %d", e.Key, e.Line)
 }
 
-// newDocument is a document of size bytes.
-func newDocument(root *yaml.Node, size int) *Document {
-	return &Document{Root: root, size: size, budget: 10_000 + 2*size}
+// newDocument is the document that text holds.
+func newDocument(root *yaml.Node, text []byte) *Document {
+	return &Document{Root: root, Source: source(text), size: len(text), budget: budget(len(text))}
+}
+
+func budget(size int) int { return 10_000 + 2*size }
+
+// sourceComment is how helm begins each document.
+const sourceComment = "# Source: "
+
+// source is what the comments at the top of text name as its source.
+func source(text []byte) string {
+	for line := range bytes.Lines(text) {
+		if named, ok := bytes.CutPrefix(line, []byte(sourceComment)); ok {
+			return string(bytes.TrimSpace(named))
+		}
+		if !isPrologue(line) && !isMarker(line, "---") {
+			break
+		}
+	}
+	return ""
 }
 
 // Again is the same document for another walk: what was visited before does not count.
 func (d *Document) Again() *Document {
-	again := newDocument(d.Root, d.size)
-	again.Tell = d.Tell
-	return again
+	again := *d
+	again.budget = budget(d.size)
+	return &again
 }
 
 func (d *Document) tell(at *yaml.Node, problem error) {

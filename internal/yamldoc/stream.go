@@ -59,7 +59,7 @@ func parse(text []byte, before int, yield func(*Document, error) bool) bool {
 			continue
 		}
 		move(node.Content[0], before)
-		if !yield(newDocument(node.Content[0], len(text)), nil) {
+		if !yield(newDocument(node.Content[0], text), nil) {
 			return false
 		}
 	}
