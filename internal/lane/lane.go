@@ -6,14 +6,9 @@ package lane
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"runtime"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
-	"github.com/pullonce/pullonce/internal/image"
 	"github.com/pullonce/pullonce/internal/pin"
 	"github.com/pullonce/pullonce/internal/plan"
 	"github.com/pullonce/pullonce/internal/platform"
@@ -120,6 +115,11 @@ type job struct {
 	item   plan.Item
 	target Target
 	skip   string // why there is nothing to do, or ""
+
+	row      *report.Image
+	err      error  // why the image is not in the target
+	cause    error  // why it was pulled instead
+	replaced string // another image that had its name
 }
 
 // jobs asks each target for its platform and plans the images for it. A target that is not there is one problem, not
@@ -160,112 +160,4 @@ func contains(platforms []platform.Platform, p platform.Platform) bool {
 		}
 	}
 	return false
-}
-
-// load does the jobs, some at a time, and gives their rows in the order of the pin list.
-func (r *run) load(ctx context.Context, jobs []job) []report.Image {
-	rows := make([]report.Image, len(jobs))
-	var group errgroup.Group
-	group.SetLimit(r.Concurrency)
-	for i, j := range jobs {
-		group.Go(func() error {
-			rows[i] = r.image(ctx, j)
-			r.Progress.Done(rows[i])
-			return nil
-		})
-	}
-	_ = group.Wait() // no row returns an error: it holds it
-	return rows
-}
-
-// image takes one job through the stages: open the entry, load it, and where the store has failed, pull.
-func (r *run) image(ctx context.Context, j job) (row report.Image) {
-	ctx, cancel := context.WithCancel(ctx) // an opened entry stays open until its context ends
-	defer cancel()
-	started := r.now()
-	row = report.Image{
-		Name: j.item.Name, Reference: j.item.Pin.Reference.String(), Platform: j.item.Platform.String(), Key: j.item.Key,
-		Target: j.target.Name, Source: report.Nowhere,
-	}
-	defer func() {
-		if v := recover(); v != nil {
-			r.failed(j, &row, fmt.Errorf("internal error: %v", v))
-		}
-		row.Elapsed = r.now().Sub(started)
-	}()
-	if j.skip != "" {
-		row.Outcome, row.Reason = "skipped", j.skip
-		return row
-	}
-	cause := r.fromStore(ctx, j, &row)
-	if cause == nil {
-		return row
-	}
-	if !isStoreFault(cause) || r.OnMiss != Pull || j.target.Target == (target.None{}) || ctx.Err() != nil {
-		r.failed(j, &row, cause)
-		return row
-	}
-	if err := r.fromRegistry(ctx, j, &row); err != nil {
-		r.failed(j, &row, fmt.Errorf("%w; pulling it instead: %w", cause, err))
-		return row
-	}
-	r.pulledInstead(j, cause)
-	return row
-}
-
-// storeFault marks the causes for which a pull helps: what the target says is not among them.
-type storeFault struct{ error }
-
-func (f storeFault) Unwrap() error { return f.error }
-
-func isStoreFault(err error) bool {
-	_, ok := errors.AsType[storeFault](err)
-	return ok || errors.Is(err, image.ErrRead)
-}
-
-// fromStore opens the entry, holds it to the pin, and loads it.
-func (r *run) fromStore(ctx context.Context, j job, row *report.Image) error {
-	if r.StoreDown != nil {
-		return storeFault{r.StoreDown}
-	}
-	img, err := r.Store.Open(ctx, j.item.Key)
-	if err != nil {
-		return storeFault{fmt.Errorf("opening %s: %w", j.item.Key, err)}
-	}
-	if err := img.Is(j.item.Pin.Reference, j.item.Platform); err != nil {
-		return storeFault{fmt.Errorf("opening %s: %w", j.item.Key, err)}
-	}
-	return r.into(ctx, j, img, report.Cache, row)
-}
-
-// fromRegistry pulls the image as prime would have and loads it.
-func (r *run) fromRegistry(ctx context.Context, j job, row *report.Image) error {
-	pull, err := r.Registry.Pull(ctx, j.item.Pin.Reference, j.item.Platform)
-	if err != nil {
-		return err
-	}
-	defer func() { row.Attempts = pull.Attempts() }()
-	return r.into(ctx, j, pull.Image, report.Registry, row)
-}
-
-// into loads img and writes down what that came to.
-func (r *run) into(ctx context.Context, j job, img image.Image, from report.Source, row *report.Image) error {
-	track := r.Progress.Begin(j.item.Name, img.Size())
-	defer track.End()
-	result, err := j.target.Load(ctx, img.Observe(track.Add))
-	if err != nil {
-		return fmt.Errorf("loading into %s: %w", j.target.Name, err)
-	}
-	row.Source, row.Outcome, row.Size, row.Digest = from, string(result.Outcome), img.Size(), img.Root().Digest.String()
-	if result.Outcome == target.Present || result.Outcome == target.Tagged {
-		row.Source = report.Present
-	}
-	if result.Replaced != "" {
-		r.log.Add(report.Problem{
-			Severity: report.Notice, Kind: "replaced", Image: j.item.Name,
-			Message: fmt.Sprintf("%s: %s had another image under this name, %s; it was replaced", j.item.Name, j.target.Name, result.Replaced),
-		})
-	}
-	r.digests.add(j.target.Name, result.Unresolvable)
-	return nil
 }

@@ -22,28 +22,46 @@ func (r *run) severity() report.Severity {
 	return report.Warning
 }
 
-// failed is the one problem of an image that is not in its target.
-func (r *run) failed(j job, row *report.Image, err error) {
-	row.Source, row.Outcome = report.Nowhere, "failed"
-	if r.StoreDown != nil && r.OnMiss != Pull {
-		return // it was said for all
+// tell says what is to be said of an image: each thing once, however many targets it is true of.
+func (b *batch) tell() {
+	said := map[string]bool{}
+	for _, j := range b.jobs {
+		for _, p := range b.problems(j) {
+			if !said[p.Message] {
+				said[p.Message] = true
+				b.log.Add(p)
+			}
+		}
 	}
-	kind, hint := classify(err)
-	r.log.Add(report.Problem{
-		Severity: r.severity(), Kind: kind, Image: j.item.Name, Message: j.item.Name + ": " + report.Line(err), Hint: hint,
-	})
 }
 
-// pulledInstead is the one problem of an image that the store could not give and the registry could.
-func (r *run) pulledInstead(j job, cause error) {
-	if r.StoreDown != nil {
-		return // it was said for all
+// problems are those of a job that is done: that the image is not in its target, that the store could not give it, that
+// another had its name.
+func (b *batch) problems(j *job) (problems []report.Problem) {
+	name := j.item.Name
+	kind, hint := classify(cmp.Or(j.err, j.cause))
+	quiet := b.StoreDown != nil // it was said for all
+	switch {
+	case j.err != nil:
+		j.row.Source, j.row.Outcome = report.Nowhere, "failed"
+		if !quiet || b.OnMiss == Pull {
+			problems = append(problems, report.Problem{
+				Severity: b.severity(), Kind: kind, Image: name, Message: name + ": " + report.Line(j.err), Hint: hint,
+			})
+		}
+	case j.cause != nil && !quiet:
+		problems = append(problems, report.Problem{
+			Severity: report.Warning, Kind: kind, Image: name, Hint: hint,
+			Message: fmt.Sprintf("%s: pulled from the registry instead of the store: %s", name, report.Line(j.cause)),
+		})
 	}
-	kind, hint := classify(cause)
-	r.log.Add(report.Problem{
-		Severity: report.Warning, Kind: kind, Image: j.item.Name, Hint: hint,
-		Message: fmt.Sprintf("%s: pulled from the registry instead of the store: %s", j.item.Name, report.Line(cause)),
-	})
+	if j.replaced != "" {
+		problems = append(problems, report.Problem{
+			Severity: report.Notice, Kind: "replaced", Image: name,
+			Message: fmt.Sprintf("%s: %s had another image under this name, %s; it was replaced", name, j.target.Name, j.replaced),
+		})
+	}
+	return problems
 }
 
 // storeDown is the one problem of a store that is not there; it names the images that go without.

@@ -19,11 +19,15 @@ import (
 const Patience = 10 * time.Second
 
 // Window is how far the fastest may be ahead of the slowest, in bytes: what a read keeps in memory.
-const Window = 4 << 20
+const Window = 2 << 20
 
 // Each calls take n times at once, each time with img as one of n shares whose blobs are read once for all of them,
 // and returns when all have. A share is good until its take returns; blobs stay open until ctx ends.
 func Each(ctx context.Context, img image.Image, n int, take func(i int, share image.Image)) {
+	if n == 1 {
+		take(0, img)
+		return
+	}
 	g := newGroup(ctx, img)
 	shares := make([]image.Image, n)
 	for i := range n {
