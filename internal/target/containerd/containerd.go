@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/pullonce/pullonce/internal/command"
+	"github.com/pullonce/pullonce/internal/disk"
 	"github.com/pullonce/pullonce/internal/image"
 	"github.com/pullonce/pullonce/internal/oneline"
 	"github.com/pullonce/pullonce/internal/platform"
@@ -75,11 +76,21 @@ func New(opts Options) *Containerd {
 	flags := []string{"--address", c.address, "--namespace", opts.Namespace}
 	for _, program := range [][]string{{"ctr"}, {"k3s", "ctr"}, {"/var/lib/rancher/rke2/bin/ctr"}} {
 		ctr := &Ctr{Runner: opts.Runner, Argv: append(program, flags...), Config: c.config}
-		c.namespaces = append(c.namespaces, &Namespace{Here: true, Client: ctr})
+		c.namespaces = append(c.namespaces, &Namespace{Client: ctr, Room: room})
 	}
 	nerdctl := &Nerdctl{Runner: opts.Runner, Argv: append([]string{"nerdctl"}, flags...)}
 	c.namespaces = append(c.namespaces, &Namespace{Client: nerdctl})
 	return c
+}
+
+// room asks this machine's file systems, where containerd's folders are.
+func room(_ context.Context, about About, need int64) error {
+	for _, root := range about.Roots {
+		if err := disk.Room(root, need); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // address is where containerd listens. The one of K3s goes first: who has it means it, and on a hosted runner there is

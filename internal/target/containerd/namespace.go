@@ -7,7 +7,6 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
-	"github.com/pullonce/pullonce/internal/disk"
 	"github.com/pullonce/pullonce/internal/image"
 	"github.com/pullonce/pullonce/internal/oneline"
 	"github.com/pullonce/pullonce/internal/target"
@@ -16,8 +15,8 @@ import (
 // Namespace is one namespace of a containerd, into which images are loaded. Safe for concurrent use.
 type Namespace struct {
 	Client
-	// Here says that the containerd's file system is this machine's, so that it can be asked for room.
-	Here bool
+	// Room refuses an image that takes need bytes where containerd keeps its data; nil is no bound.
+	Room func(ctx context.Context, about About, need int64) error
 	// images and names serialise what two loads of this process would do to one image or to one name.
 	images, names target.Locks
 }
@@ -90,11 +89,9 @@ func (l load) run(ctx context.Context, about About) (result target.Result, err e
 
 // bring sends the image under the name of its root, and proves that it is whole.
 func (l load) bring(ctx context.Context, about About) (sent int64, err error) {
-	if l.Here {
-		for _, root := range about.Roots {
-			if err := disk.Room(root, 2*l.img.Size()); err != nil { // its content and what that unpacks to
-				return 0, err
-			}
+	if l.Room != nil {
+		if err := l.Room(ctx, about, 2*l.img.Size()); err != nil { // its content, and what that unpacks to
+			return 0, err
 		}
 	}
 	named, err := l.img.ByDigest()

@@ -1,0 +1,191 @@
+package kind
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/api/pkg/stdcopy"
+	"github.com/moby/moby/client"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pullonce/pullonce/internal/command"
+	"github.com/pullonce/pullonce/internal/oneline"
+)
+
+const (
+	// parting is how long a program may take to end once its input was spoilt.
+	parting = time.Second
+	// poll is how often an exec that has said all is asked whether it has ended.
+	poll = 20 * time.Millisecond
+)
+
+// runner runs programs in a node, as docker exec does.
+type runner struct {
+	api   *client.Client
+	node  node
+	stall time.Duration
+}
+
+var _ command.Runner = (*runner)(nil)
+
+// Run implements command.Runner.
+func (r *runner) Run(ctx context.Context, c command.Command) (command.Output, error) {
+	exec, err := r.api.ExecCreate(ctx, r.node.id, client.ExecCreateOptions{
+		AttachStdin: c.Stdin != nil, AttachStdout: true, AttachStderr: true, Cmd: c.Argv, Env: c.Env,
+	})
+	if err != nil {
+		return command.Output{}, r.refused(ctx, err)
+	}
+	attached, err := r.api.ExecAttach(ctx, exec.ID, client.ExecAttachOptions{})
+	if err != nil {
+		return command.Output{}, r.refused(ctx, err)
+	}
+	defer attached.Close()
+	out, err := r.talk(ctx, attached, c)
+	if err != nil {
+		return out, err
+	}
+	code, err := r.exitCode(ctx, exec.ID)
+	switch {
+	case err != nil:
+		return out, r.refused(ctx, err)
+	case code == 0:
+		return out, nil
+	case strings.Contains(out.Stdout+out.Stderr, "executable file not found"):
+		return out, fmt.Errorf("%w: %s", command.ErrNotFound, c.Argv[0])
+	default:
+		return out, &command.Error{Command: c, Output: out, Code: code}
+	}
+}
+
+// config is the configuration of the node's containerd.
+func (r *runner) config(ctx context.Context) string {
+	out, err := r.Run(ctx, command.Command{Argv: []string{"containerd", "config", "dump"}})
+	if err != nil {
+		return ""
+	}
+	return out.Stdout
+}
+
+// talk feeds the program and listens to it until it has ended, or the connection has.
+func (r *runner) talk(parent context.Context, attached client.ExecAttachResult, c command.Command) (command.Output, error) {
+	ctx, fail := context.WithCancelCause(parent)
+	defer fail(nil)
+	stop := context.AfterFunc(ctx, func() { _ = attached.Conn.SetDeadline(time.Now().Add(parting)) })
+	defer stop()
+	var feeding errgroup.Group
+	if c.Stdin != nil {
+		feeding.Go(func() error {
+			r.feed(ctx, attached, c, fail)
+			return nil
+		})
+	}
+	var stdout, stderr limited
+	_, err := stdcopy.StdCopy(&stdout, &stderr, attached.Reader)
+	cause := context.Cause(ctx)
+	fail(nil)
+	_ = attached.Conn.SetWriteDeadline(time.Now()) // what the program did not read is of no use any more
+	_ = feeding.Wait()                             // its errors are in cause
+	out := command.Output{Stdout: stdout.String(), Stderr: stderr.String()}
+	switch {
+	case cause != nil:
+		return out, cause
+	case err != nil:
+		return out, fmt.Errorf("the connection to the node broke: %s", oneline.Of(err.Error()))
+	case stdout.over:
+		return out, &command.Error{Command: c, Output: out, Err: command.ErrOutput}
+	default:
+		return out, nil
+	}
+}
+
+// feed writes the program's input and ends it. There is no way to end the program itself: so input that breaks is spoilt
+// before it is ended, with bytes that are no tar header, because a tar that ends between two members passes for whole.
+func (r *runner) feed(ctx context.Context, attached client.ExecAttachResult, c command.Command, fail func(error)) {
+	w := &patient{conn: attached.Conn, ctx: ctx, stall: r.stall}
+	err := c.Stdin(ctx, w)
+	switch {
+	case err == nil:
+	case errors.Is(w.err, os.ErrDeadlineExceeded) && ctx.Err() == nil:
+		fail(fmt.Errorf("it took no data for %s: it hangs, or its disk does", r.stall))
+	case w.err != nil: // the program reads no more, and will say why
+	default:
+		fail(err)
+		_ = attached.Conn.SetWriteDeadline(time.Now().Add(parting))
+		_, _ = attached.Conn.Write(bytes.Repeat([]byte{0xff}, 1024))
+	}
+	_ = attached.CloseWrite()
+}
+
+// patient is a connection that must take something within a time. It remembers if it did not.
+type patient struct {
+	conn  net.Conn
+	ctx   context.Context
+	stall time.Duration
+	err   error
+}
+
+// Write implements io.Writer.
+func (p *patient) Write(data []byte) (int, error) {
+	_ = p.conn.SetWriteDeadline(time.Now().Add(p.stall))
+	if p.ctx.Err() != nil { // whoever ended it has set, or will set, another deadline
+		return 0, context.Cause(p.ctx)
+	}
+	n, err := p.conn.Write(data)
+	if err != nil {
+		p.err = err
+	}
+	return n, err
+}
+
+var _ io.Writer = (*patient)(nil)
+
+// exitCode waits for an exec that has said all it has to say.
+func (r *runner) exitCode(ctx context.Context, id string) (int, error) {
+	for {
+		state, err := r.api.ExecInspect(ctx, id, client.ExecInspectOptions{})
+		if err != nil || !state.Running {
+			return state.ExitCode, err
+		}
+		select {
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		case <-time.After(poll):
+		}
+	}
+}
+
+// refused is why the engine runs nothing in the node.
+func (r *runner) refused(ctx context.Context, err error) error {
+	said := oneline.Of(strings.TrimPrefix(err.Error(), "Error response from daemon: "))
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case cerrdefs.IsNotFound(err), cerrdefs.IsConflict(err):
+		return fmt.Errorf("it is gone: %s", said)
+	default:
+		return fmt.Errorf("running a program in it: %s", said)
+	}
+}
+
+// limited keeps the first command.MaxOutput bytes.
+type limited struct {
+	bytes.Buffer
+	over bool
+}
+
+// Write implements io.Writer.
+func (l *limited) Write(p []byte) (int, error) {
+	room := command.MaxOutput - l.Len()
+	l.over = l.over || len(p) > room
+	_, _ = l.Buffer.Write(p[:min(len(p), room)])
+	return len(p), nil
+}

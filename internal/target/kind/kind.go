@@ -1,0 +1,189 @@
+// Package kind loads images into the nodes of a kind cluster: containers of a Docker engine that run a containerd each.
+// It owns which containers are nodes, which of them an image is meant for, and how a program runs in one. It knows no
+// registry, no store and no key; what an image means to a containerd is target/containerd's.
+package kind
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/moby/moby/client"
+
+	"github.com/pullonce/pullonce/internal/disk"
+	"github.com/pullonce/pullonce/internal/image"
+	"github.com/pullonce/pullonce/internal/image/fanout"
+	"github.com/pullonce/pullonce/internal/platform"
+	"github.com/pullonce/pullonce/internal/target"
+	"github.com/pullonce/pullonce/internal/target/containerd"
+	"github.com/pullonce/pullonce/internal/target/docker"
+)
+
+// DefaultStall is how long a node may take no byte of an image before it is given up.
+const DefaultStall = time.Minute
+
+// Options say which cluster is meant.
+type Options struct {
+	// Cluster is its name; "" is what the environment says, or the only cluster that runs.
+	Cluster string
+	// Engine is the Docker engine that the nodes are containers of.
+	Engine *docker.Docker
+	// Getenv reads the environment: KIND_CLUSTER, and kind's own KIND_CLUSTER_NAME. nil is an empty environment.
+	Getenv func(string) string
+	// Stall is how long a node may take no byte; 0 is DefaultStall.
+	Stall time.Duration
+}
+
+// Kind is a kind cluster as a target.
+type Kind struct {
+	*cluster
+	parts []string // the roles or names of nodes that images are for; none is all
+}
+
+// cluster is what all narrowings of one target share.
+type cluster struct {
+	Options
+	mu    sync.Mutex
+	nodes map[string]*containerd.Namespace // by the id of their container
+}
+
+var _ target.Selector = (*Kind)(nil)
+
+// New is the target; it talks to nobody.
+func New(opts Options) *Kind {
+	if opts.Getenv == nil {
+		opts.Getenv = func(string) string { return "" }
+	}
+	if opts.Stall == 0 {
+		opts.Stall = DefaultStall
+	}
+	for _, name := range []string{"KIND_CLUSTER", "KIND_CLUSTER_NAME"} {
+		if opts.Cluster == "" {
+			opts.Cluster = opts.Getenv(name)
+		}
+	}
+	return &Kind{cluster: &cluster{Options: opts, nodes: map[string]*containerd.Namespace{}}}
+}
+
+// Only implements target.Selector.
+func (k *Kind) Only(parts []string) target.Target { return &Kind{cluster: k.cluster, parts: parts} }
+
+// Platform implements target.Target: nodes run on the engine's own.
+func (k *Kind) Platform(ctx context.Context) (platform.Platform, error) {
+	if _, err := k.list(ctx); err != nil {
+		return platform.Platform{}, err
+	}
+	return k.Engine.Platform(ctx)
+}
+
+// Load implements target.Target. All nodes are loaded at once from one read of the image, and one that fails or stalls
+// fails alone: the others have the image then, and the error says which has not.
+func (k *Kind) Load(ctx context.Context, img image.Image) (target.Result, error) {
+	all, err := k.list(ctx)
+	if err != nil {
+		return target.Result{}, err
+	}
+	nodes, err := choose(all, k.parts)
+	if err != nil {
+		return target.Result{}, err
+	}
+	api, err := k.Engine.API(ctx)
+	if err != nil {
+		return target.Result{}, err
+	}
+	results, failures := make([]target.Result, len(nodes)), make([]error, len(nodes))
+	fanout.Each(ctx, img, len(nodes), func(i int, share image.Image) {
+		if failures[i] = nodes[i].usable(); failures[i] == nil {
+			results[i], failures[i] = k.namespace(api, nodes[i]).Load(ctx, share)
+		}
+	})
+	return merge(results), failed(nodes, failures)
+}
+
+// namespace is the images of a node, the same for every load.
+func (c *cluster) namespace(api *client.Client, n node) *containerd.Namespace {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known, ok := c.nodes[n.id]; ok {
+		return known
+	}
+	runner := &runner{api: api, node: n, stall: c.Stall}
+	namespace := &containerd.Namespace{
+		Client: &containerd.Ctr{Runner: runner, Argv: []string{"ctr", "--namespace", containerd.DefaultNamespace}, Config: runner.config},
+		Room:   func(ctx context.Context, _ containerd.About, need int64) error { return room(ctx, api, need) },
+	}
+	c.nodes[n.id] = namespace
+	return namespace
+}
+
+// room asks for room where the engine keeps the volumes of nodes, if that is on this machine.
+func room(ctx context.Context, api *client.Client, need int64) error {
+	if !strings.HasPrefix(api.DaemonHost(), "unix://") {
+		return nil
+	}
+	info, err := api.Info(ctx, client.InfoOptions{})
+	if err != nil {
+		return nil //nolint:nilerr // whether there is room is not known then, and the load will tell
+	}
+	return disk.Room(info.Info.DockerRootDir, need)
+}
+
+// merge is what the loads of all nodes came to.
+func merge(results []target.Result) target.Result {
+	var sum target.Result
+	for _, outcome := range []target.Outcome{target.Present, target.Tagged, target.Loaded} { // the most that was done
+		if slices.ContainsFunc(results, func(r target.Result) bool { return r.Outcome == outcome }) {
+			sum.Outcome = outcome
+		}
+	}
+	for _, r := range results {
+		sum.Sent += r.Sent
+		if sum.Replaced == "" {
+			sum.Replaced = r.Replaced
+		}
+	}
+	return sum
+}
+
+// failed is the one error of a load, or nil.
+func failed(nodes []node, failures []error) error {
+	var e nodesError
+	for i, err := range failures {
+		if err != nil {
+			e.causes = append(e.causes, fmt.Errorf("node %s: %w", nodes[i].name, err))
+		}
+	}
+	if len(e.causes) == 0 {
+		return nil
+	}
+	e.others = len(nodes) - len(e.causes)
+	return &e
+}
+
+// nodesError is the nodes that an image could not be loaded into, in one line.
+type nodesError struct {
+	causes []error
+	others int
+}
+
+// Error implements error.
+func (e *nodesError) Error() string {
+	said := make([]string, len(e.causes))
+	for i, cause := range e.causes {
+		said[i] = cause.Error()
+	}
+	text := strings.Join(said, "; ")
+	switch {
+	case e.others == 1:
+		text += "; the other node has the image"
+	case e.others > 1:
+		text += fmt.Sprintf("; the other %d nodes have the image", e.others)
+	}
+	return text
+}
+
+// Unwrap gives the causes.
+func (e *nodesError) Unwrap() []error { return e.causes }
