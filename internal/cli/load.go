@@ -16,7 +16,7 @@ type loadCommand struct {
 	pinOptions
 	storeOption
 	registryOptions
-	Into           list   `default:"docker" placeholder:"TARGET" help:"What the images are loaded into, one a line: docker or none."`
+	Into           list   `default:"docker" placeholder:"TARGET" help:"What the images are loaded into, one a line: docker, kind[:CLUSTER], containerd[:NAMESPACE], podman or none."`
 	Lane           string `placeholder:"NAME" help:"The lane, as the lanes= globs of the pin list name it; empty selects every pin."`
 	OnMiss         string `default:"pull" enum:"pull,warn,fail" help:"What to do about an image that the store can't give: pull, warn or fail."`
 	Timeout        span   `default:"3m" help:"How long the fallback pull may wait and try again."`
