@@ -23,6 +23,7 @@ var allowed = map[string]string{
 	"reference":           "",
 	"platform":            "",
 	"retry":               "",
+	"pace":                "",
 	"report":              "",
 	"workflow":            "",
 	"gate":                "",
@@ -41,7 +42,7 @@ var allowed = map[string]string{
 	"plan":                "cachekey pin platform reference",
 	"image":               "reference platform",
 	"image/imagetest":     "image platform reference",
-	"registry":            "image platform reference retry",
+	"registry":            "image pace platform reference retry",
 	"store":               "image",
 	"store/dir":           "image store",
 	"store/actions":       "image oneline retry store store/actions/entry",
@@ -60,7 +61,7 @@ var allowed = map[string]string{
 	"prime":               "image plan platform reference registry report store",
 	"demo":                "image lane pin plan platform prime reference registry regtest report retry store/dir target",
 	"lane":                "image image/fanout pin plan platform reference registry report store target",
-	"cli": "demo gate image lane pin plan platform prime reference registry report retry store store/actions store/dir target " +
+	"cli": "audit demo gate image lane pin plan platform prime reference registry report retry store store/actions store/dir target " +
 		"target/containerd target/docker target/kind target/podman workflow",
 }
 

@@ -20,12 +20,12 @@ const memoryPath = "/blobs/"
 // Block List, Get Blob by range, and Get Blob Properties.
 type memory struct {
 	mu     sync.Mutex
-	blobs  map[string]blob
+	blobs  map[string]stored
 	blocks map[string]map[string][]byte // by blob and block id; those of a list stay, so that it can be sent again
 	signed map[string]permit
 }
 
-type blob struct {
+type stored struct {
 	data     []byte
 	modified time.Time
 }
@@ -38,7 +38,7 @@ type permit struct {
 }
 
 func newMemory() *memory {
-	return &memory{blobs: map[string]blob{}, blocks: map[string]map[string][]byte{}, signed: map[string]permit{}}
+	return &memory{blobs: map[string]stored{}, blocks: map[string]map[string][]byte{}, signed: map[string]permit{}}
 }
 
 // Sign implements Blobs. Signatures hold characters that a URL escapes, as Azure's do.
@@ -69,7 +69,7 @@ func (m *memory) put(name string, data []byte) {
 		delete(m.blobs, name)
 		return
 	}
-	m.blobs[name] = blob{data, time.Now()}
+	m.blobs[name] = stored{data, time.Now()}
 }
 
 func (m *memory) expire() {

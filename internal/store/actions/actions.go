@@ -27,9 +27,10 @@ type Options struct {
 	ResultsURL, Token string
 	// CacheMode is ACTIONS_CACHE_MODE: none, read, write or write-only. Anything else allows what the token allows.
 	CacheMode string
-	// Transport carries all requests; http.DefaultTransport by default.
+	// Transport carries all requests; by default one that keeps as many connections as ranges are under way.
 	Transport http.RoundTripper
-	// Policy is the schedule of calls to the service; transfers are on it too, with a first wait of a second.
+	// Policy is the schedule of calls to the service, over 10 min by default; transfers are on it too, with a first wait
+	// of a second.
 	Policy retry.Policy
 	// SpoolDir is where Save keeps the entry until it is uploaded; the system's temporary folder by default.
 	SpoolDir string
@@ -92,7 +93,7 @@ func New(o Options) (*Store, error) {
 
 func (o Options) withDefaults() Options {
 	if o.Transport == nil {
-		o.Transport = http.DefaultTransport
+		o.Transport = newTransport()
 	}
 	if o.Mask == nil {
 		o.Mask = func(string) {}
@@ -103,6 +104,7 @@ func (o Options) withDefaults() Options {
 	if o.Policy.Jitter == nil {
 		o.Policy.Jitter = rand.Float64
 	}
+	o.Policy.Timeout = cmp.Or(o.Policy.Timeout, 10*time.Minute)
 	o.Concurrency = cmp.Or(o.Concurrency, 6)
 	o.VisibilityWait = cmp.Or(o.VisibilityWait, 20*time.Second)
 	o.SettleWait = cmp.Or(o.SettleWait, 2*time.Minute)

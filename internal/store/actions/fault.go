@@ -8,10 +8,9 @@ import (
 	"net"
 	"net/http"
 	"regexp"
-	"strings"
 	"time"
-	"unicode"
 
+	"github.com/pullonce/pullonce/internal/oneline"
 	"github.com/pullonce/pullonce/internal/retry"
 )
 
@@ -79,18 +78,13 @@ func isCertificate(err error) bool {
 	return verification || authority || hostname
 }
 
-// maxText is the most of a foreign text that goes into an error, in bytes.
-const maxText = 300
-
 // query is the part of a URL that may hold a signature.
 var query = regexp.MustCompile(`\?[^\s"']*`)
 
-// clean makes a foreign text one short line without the queries of URLs.
+// token is what the service's tokens look like. A proxy may repeat one, and cut short it would be a secret that no mask knows.
+var token = regexp.MustCompile(`\beyJ[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]*)*`)
+
+// clean makes a foreign text one short line without tokens and without the queries of URLs.
 func clean(text string) string {
-	text = query.ReplaceAllString(text, "?…")
-	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
-	if len(text) > maxText {
-		text = strings.ToValidUTF8(text[:maxText], "") + "…"
-	}
-	return text
+	return oneline.Of(token.ReplaceAllString(query.ReplaceAllString(text, "?…"), "…"))
 }

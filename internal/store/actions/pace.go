@@ -33,7 +33,7 @@ func (p *pace) wait(ctx context.Context, policy retry.Policy) error {
 	if left <= 0 {
 		return nil
 	}
-	if policy.Timeout > 0 && left > policy.Timeout {
+	if left > policy.Timeout {
 		return &fault{class: retry.Throttled, after: left, text: fmt.Sprintf("the service asks for %s without calls", left.Round(time.Second))}
 	}
 	return retry.Sleep(ctx, left+time.Duration(policy.Jitter()*float64(time.Second)))

@@ -4,9 +4,26 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"time"
 )
+
+// connectLimit is how long a connection may take, and its TLS as long again.
+const connectLimit = 10 * time.Second
+
+// newTransport is the transport by default: proxies as the environment says, certificates as the system says.
+func newTransport() *http.Transport {
+	return &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: connectLimit}).DialContext,
+		TLSHandshakeTimeout: connectLimit,
+		ForceAttemptHTTP2:   true,
+		MaxIdleConnsPerHost: 32,
+		IdleConnTimeout:     90 * time.Second,
+		DisableCompression:  true, // ranges must come as they are
+	}
+}
 
 // quietLimit is how long a try may go on in which no byte moves either way.
 const quietLimit = 30 * time.Second
