@@ -51,7 +51,7 @@ func (h *host) remember(repository string, g grant) {
 	defer h.mu.Unlock()
 	h.grants[repository] = g
 	if g.credentials {
-		h.pace.unpaced()
+		h.pace.SetInterval(0)
 	}
 }
 

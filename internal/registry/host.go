@@ -7,13 +7,15 @@ import (
 	"sync"
 
 	"github.com/google/go-containerregistry/pkg/name"
+
+	"github.com/pullonce/pullonce/internal/pace"
 )
 
 const (
 	// dockerHub is the Hub's name in references, dockerHubAPI the host that answers for it.
 	dockerHub    = "docker.io"
 	dockerHubAPI = "registry-1.docker.io"
-	// ecrPublic allows an anonymous client one request a second (Amazon ECR Public service quotas).
+	// ecrPublic is paced from the start, for as long as requests are anonymous.
 	ecrPublic = "public.ecr.aws"
 )
 
@@ -51,7 +53,7 @@ func (c *Client) host(domain string) *host {
 		h.scheme = "http"
 	}
 	if domain == ecrPublic {
-		h.pace.interval = ecrInterval
+		h.pace.SetInterval(pace.ECRPublic)
 	}
 	c.hosts[domain] = h
 	return h

@@ -49,7 +49,7 @@ func (c *Client) newRoute(ref reference.Reference) *route {
 // try makes one attempt at a request, at each place that comes into question, until use is content with an answer. A
 // mirror never makes an attempt fail: whatever is wrong with it, the next place is asked. use owns the answer's body.
 func (r *route) try(ctx context.Context, req request, use func(place, *http.Response) error) error {
-	if r.pinned || r.origin.host.pace.cooling(time.Now()) > 0 {
+	if r.pinned || r.origin.host.pace.Cooling(time.Now()) > 0 {
 		if r.tryMirrors(ctx, req, use) {
 			return nil
 		}
@@ -87,7 +87,7 @@ func (r *route) wasAuthenticated() bool {
 // tryMirrors says whether a mirror had what was asked for.
 func (r *route) tryMirrors(ctx context.Context, req request, use func(place, *http.Response) error) bool {
 	for _, mirror := range r.mirrors {
-		if r.isOut(mirror) || mirror.host.pace.cooling(time.Now()) > 0 {
+		if r.isOut(mirror) || mirror.host.pace.Cooling(time.Now()) > 0 {
 			continue
 		}
 		err := r.tryPlace(ctx, mirror, req, use)

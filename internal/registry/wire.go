@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pullonce/pullonce/internal/pace"
 	"github.com/pullonce/pullonce/internal/retry"
 )
 
@@ -35,7 +36,7 @@ type request struct {
 
 // sendOnce asks h once: after its pacing, through redirects, and with every answer but success made a Fault.
 func (c *Client) sendOnce(ctx context.Context, h *host, r request, g grant) (*http.Response, error) {
-	if cooling := h.pace.cooling(time.Now()); cooling > 0 && cooling <= r.patience.left() {
+	if cooling := h.pace.Cooling(time.Now()); cooling > 0 && cooling <= r.patience.left() {
 		c.notify(Event{Kind: Wait, Host: h.domain, Wait: cooling, Text: h.domain + " asks for a pause"})
 	}
 	if err := h.pace.wait(ctx, r.patience.left()); err != nil {
@@ -69,9 +70,9 @@ func speaksPlain(err error) bool {
 func (c *Client) coolDown(h *host, fault *Fault) {
 	wait := fault.after
 	if wait <= 0 {
-		wait = defaultCoolDown
+		wait = pace.CoolDown
 	}
-	h.pace.coolDown(time.Now(), wait)
+	h.pace.CoolDown(time.Now(), wait)
 }
 
 // follow sends the request and follows its redirects. What authorizes it goes to the registry alone.
