@@ -59,6 +59,8 @@ func TestModesWriteTheOutputsThatTheyDeclare(t *testing.T) {
 	good, absent := server.Host+"/library/redis:7", server.Host+"/library/absent:1"
 
 	dir := t.TempDir()
+	manifest := filepath.Join(dir, "list.txt")
+	require.NoError(t, os.WriteFile(manifest, []byte("redis:7\n"), 0o644))
 	ends := map[string][]struct {
 		inputs map[string]string
 		code   cli.ExitCode
@@ -78,6 +80,10 @@ func TestModesWriteTheOutputsThatTheyDeclare(t *testing.T) {
 		"gate": {
 			{map[string]string{"jobs": `{"prime":{"result":"success"}}`}, cli.ExitOK, "success"},
 			{map[string]string{"jobs": `{"prime":{"result":"failure"}}`}, cli.ExitNo, "failure"},
+		},
+		"audit": {
+			{map[string]string{"images": "redis:7", "manifests": manifest}, cli.ExitOK, "success"},
+			{map[string]string{"images": "redis:8", "manifests": manifest}, cli.ExitNo, "failure"},
 		},
 	}
 	modes, err := cli.Modes()

@@ -23,16 +23,22 @@ type grammar struct {
 	Prime   primeCommand   `cmd:"" outputs:"cache-hit,key,keys,path,count,digests,pulled,result,report" fails:"an image is not in the store at the end" help:"Pull every pinned image once and put it into the store."`
 	Load    loadCommand    `cmd:"" outputs:"cache-hit,key,keys,path,count,digests,loaded,missed,result,report" fails:"it is used wrong, or an image is missing and on-miss is fail" help:"Load the pinned images from the store into the lane's targets."`
 	Gate    gateCommand    `cmd:"" outputs:"result,failed,skipped" fails:"a job that must have succeeded did not" help:"Judge the jobs of a run: a failed prime with skipped lanes is red."`
+	Audit   auditCommand   `cmd:"" outputs:"findings,result" fails:"there is a finding of a kind in fail-on" help:"Compare what rendered manifests, Compose files and Dockerfiles pull with the pin list."`
 	Inspect inspectCommand `cmd:"" help:"List and verify what a store holds."`
 	Prune   pruneCommand   `cmd:"" help:"Delete what no pin list needs from a store."`
 	Demo    demoCommand    `cmd:"" help:"Show the main job on embedded parts: no Docker, no network."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }
 
-// pinOptions say which images are meant; every mode that needs images has them.
+// pinLists say which images are meant; every mode that needs images has them.
+type pinLists struct {
+	Pins   list `placeholder:"FILE" help:"Pin lists: paths or globs, one a line, each may carry a selector after '#'."`
+	Images text `placeholder:"REF" help:"Images inline, one reference a line with optional lanes=, platforms=, name= and nodes=."`
+}
+
+// pinOptions say which images are meant and how their keys are made.
 type pinOptions struct {
-	Pins    list   `placeholder:"FILE" help:"Pin lists: paths or globs, one a line, each may carry a selector after '#'."`
-	Images  text   `placeholder:"REF" help:"Images inline, one reference a line with optional lanes=, platforms=, name= and nodes=."`
+	pinLists
 	KeySalt string `placeholder:"TEXT" help:"Text that goes into every key, to set entries apart."`
 }
 

@@ -32,8 +32,17 @@ func (hostFS) ReadDir(name string) ([]fs.DirEntry, error) {
 // Stat implements fs.StatFS.
 func (hostFS) Stat(name string) (fs.FileInfo, error) { return os.Stat(filepath.FromSlash(name)) }
 
-// pins reads the pin lists of a mode and tells of what they note. Everything wrong with them is one usage error.
+// pins reads the pin lists of a mode and tells of what they note and warn of.
 func (s *session) pins(o pinOptions) (pin.List, error) {
+	loaded, err := s.load(o.pinLists)
+	if err == nil {
+		s.warnOfMutable(loaded)
+	}
+	return loaded, err
+}
+
+// load reads pin lists and tells of what they note. Everything wrong with them is one usage error.
+func (s *session) load(o pinLists) (pin.List, error) {
 	if len(o.Pins) == 0 && strings.TrimSpace(string(o.Images)) == "" {
 		return pin.List{}, usagef("name a pin list with pins, or references with images", "no pins and no images are given")
 	}
@@ -49,7 +58,6 @@ func (s *session) pins(o pinOptions) (pin.List, error) {
 		notes = append(notes, problemOf(note, report.Notice))
 	}
 	s.sayAll(notes)
-	s.warnOfMutable(loaded)
 	return loaded, nil
 }
 
