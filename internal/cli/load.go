@@ -52,6 +52,7 @@ func (c *loadCommand) run(ctx context.Context, s *session) (ExitCode, error) {
 		Concurrency: c.Concurrency, Progress: progress,
 	})
 	progress.Close()
+	done = s.scrub(done)
 	if err := s.finish(done, c.JSON); err != nil {
 		return 0, err
 	}

@@ -70,6 +70,7 @@ func (c *primeCommand) run(ctx context.Context, s *session) (ExitCode, error) {
 	if shared {
 		annotateQuota(&done, quota)
 	}
+	done = s.scrub(done)
 	if err := s.finish(done, c.JSON); err != nil {
 		return 0, err
 	}

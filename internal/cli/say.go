@@ -83,6 +83,20 @@ func problemOf(f pin.Finding, severity report.Severity) report.Problem {
 	return report.Problem{Severity: severity, Kind: f.Kind, Message: f.Message, File: f.File, Line: f.Line, Column: f.Column}
 }
 
+// scrub takes the secrets that are known to the run out of what a report says in words, for its file and its table.
+func (s *session) scrub(r report.Report) report.Report {
+	for i := range r.Problems {
+		r.Problems[i].Message = s.runner.Scrub(r.Problems[i].Message)
+	}
+	for i := range r.Images {
+		r.Images[i].Reason = s.runner.Scrub(r.Images[i].Reason)
+	}
+	for i := range r.Notes {
+		r.Notes[i] = s.runner.Scrub(r.Notes[i])
+	}
+	return r
+}
+
 // finish tells of a run: problems first, then the table or the JSON report, the job summary, and the outputs.
 func (s *session) finish(r report.Report, asJSON bool) error {
 	s.sayAll(r.Problems)

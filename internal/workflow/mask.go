@@ -23,6 +23,13 @@ func (r *Runner) Mask(secret string) {
 	}
 }
 
+// Scrub replaces what was given to Mask, as in all that is written here. It is for text that goes elsewhere.
+func (r *Runner) Scrub(text string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.secrets.scrub(text)
+}
+
 // remember keeps the forms of secret and returns the new ones.
 func (r *Runner) remember(secret string) []string {
 	r.mu.Lock()

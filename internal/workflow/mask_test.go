@@ -99,3 +99,11 @@ func TestShortLinesOfASecretAreNotMaskedByThemselves(t *testing.T) {
 	r.Printf(`{"a":1} "key": "value"`)
 	require.Equal(t, "{\"a\":1} ***\n", log.String())
 }
+
+func TestScrubIsForTextThatGoesElsewhere(t *testing.T) {
+	t.Parallel()
+	r, _ := newRunner(nil)
+	require.Equal(t, "hunter2!", r.Scrub("hunter2!"))
+	r.Mask("hunter2!")
+	require.Equal(t, "sent *** as ***", r.Scrub("sent hunter2! as hunter2%21"))
+}
