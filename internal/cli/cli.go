@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -67,6 +68,7 @@ func usagef(hint, format string, args ...any) error {
 // Main runs the command that p.Args name and says how it ended. It never panics and never exits the process.
 func Main(ctx context.Context, p Process) (code ExitCode) {
 	s := newSession(p)
+	defer s.close()
 	mode := ""
 	defer func() {
 		if v := recover(); v != nil {
@@ -201,6 +203,19 @@ func (s *session) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, 
 type session struct {
 	Process
 	runner *workflow.Runner
+	ends   []func() error
+}
+
+// atEnd does end when the run is over, what was last first.
+func (s *session) atEnd(end func() error) { s.ends = append(s.ends, end) }
+
+// close does what was left for the end. What can't be cleaned up then changes nothing about how the run went.
+func (s *session) close() {
+	for _, end := range slices.Backward(s.ends) {
+		if err := end(); err != nil {
+			s.printf("cleaning up: %s", report.Line(err))
+		}
+	}
 }
 
 func newSession(p Process) *session {

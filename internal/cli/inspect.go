@@ -9,7 +9,6 @@ import (
 
 	"github.com/pullonce/pullonce/internal/report"
 	"github.com/pullonce/pullonce/internal/store"
-	"github.com/pullonce/pullonce/internal/store/dir"
 )
 
 // inspectCommand lists what a store holds and reads all of it.
@@ -33,7 +32,7 @@ type inspected struct {
 }
 
 func (c *inspectCommand) run(ctx context.Context, s *session) (ExitCode, error) {
-	entries, err := s.openDir(c.Store)
+	entries, err := s.openManaged(c.Store)
 	if err != nil {
 		return 0, err
 	}
@@ -58,7 +57,7 @@ func (c *inspectCommand) run(ctx context.Context, s *session) (ExitCode, error) 
 }
 
 // allKeys are the keys of the store, each once, whatever its generations.
-func allKeys(ctx context.Context, entries *dir.Store) ([]string, error) {
+func allKeys(ctx context.Context, entries store.Managed) ([]string, error) {
 	listed, err := entries.List(ctx)
 	if err != nil {
 		return nil, err
@@ -72,7 +71,7 @@ func allKeys(ctx context.Context, entries *dir.Store) ([]string, error) {
 	return keys, nil
 }
 
-func inspectOne(ctx context.Context, entries *dir.Store, key string) (inspected, error) {
+func inspectOne(ctx context.Context, entries store.Managed, key string) (inspected, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	found, err := entries.Inspect(ctx, key)

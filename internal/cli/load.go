@@ -35,7 +35,9 @@ func (c *loadCommand) run(ctx context.Context, s *session) (ExitCode, error) {
 	if err != nil {
 		return 0, err
 	}
-	entries, err := s.openStore(c.Store, saved{keys: c.Keys, wait: time.Duration(c.VisibilityWait)})
+	entries, err := s.openStore(c.Store, storeUse{
+		saved: c.Keys, visible: time.Duration(c.VisibilityWait), timeout: time.Duration(c.Timeout), reading: true,
+	})
 	down, noStore := errors.AsType[storeDown](err)
 	if err != nil && !noStore {
 		return 0, err

@@ -45,7 +45,7 @@ func (c *primeCommand) run(ctx context.Context, s *session) (ExitCode, error) {
 	if err != nil {
 		return 0, err
 	}
-	entries, err := s.openStore(c.Store, saved{})
+	entries, err := s.openStore(c.Store, storeUse{timeout: time.Duration(c.Timeout)})
 	if down, ok := errors.AsType[storeDown](err); ok {
 		s.say(report.Problem{Severity: report.Error, Kind: "store", Message: down.reason, Hint: down.hint})
 		return ExitNo, s.outputs(planned, report.Report{Mode: "prime", Result: report.Failure}, output{"pulled", []string{}})

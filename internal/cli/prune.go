@@ -10,7 +10,6 @@ import (
 	"github.com/pullonce/pullonce/internal/plan"
 	"github.com/pullonce/pullonce/internal/report"
 	"github.com/pullonce/pullonce/internal/store"
-	"github.com/pullonce/pullonce/internal/store/dir"
 )
 
 // pruneCommand deletes what nobody needs. It shows what it would delete unless it is told to.
@@ -28,11 +27,11 @@ func (c *pruneCommand) run(ctx context.Context, s *session) (ExitCode, error) {
 	if err != nil {
 		return 0, err
 	}
-	entries, err := s.openDir(c.Store)
+	entries, err := s.openManaged(c.Store)
 	if err != nil {
 		return 0, err
 	}
-	pruned, err := entries.Prune(ctx, dir.PruneOptions{Keep: keep, OlderThan: time.Duration(c.OlderThan), DryRun: !c.Delete})
+	pruned, err := entries.Prune(ctx, store.PruneOptions{Keep: keep, OlderThan: time.Duration(c.OlderThan), DryRun: !c.Delete})
 	if err != nil {
 		return 0, err
 	}
@@ -59,9 +58,9 @@ func (c *pruneCommand) keep(s *session) (func(string) bool, error) {
 	return func(key string) bool { return needed[key] }, nil
 }
 
-func (c *pruneCommand) print(s *session, pruned []dir.Pruned) error {
+func (c *pruneCommand) print(s *session, pruned []store.Pruned) error {
 	if c.JSON {
-		return s.printJSON(indented(append([]dir.Pruned{}, pruned...)))
+		return s.printJSON(indented(append([]store.Pruned{}, pruned...)))
 	}
 	var freed int64
 	return s.print(func(w io.Writer) error {

@@ -39,11 +39,17 @@ func (s *session) registry(o registryOptions, timeout time.Duration, spooling bo
 			return nil, fmt.Errorf("making a folder for layers on their way: %w", err)
 		}
 	}
-	return &client{registry.New(registry.Options{
+	access := s.registryAccess()
+	access.Policy, access.Mirrors, access.SpoolDir = retry.Policy{Timeout: timeout}, mirrors, spool
+	return &client{registry.New(access), spool}, nil
+}
+
+// registryAccess is how this run is with any registry, be it that of an image or that of the store.
+func (s *session) registryAccess() registry.Options {
+	return registry.Options{
 		ConfigDir: cmp.Or(s.getenv("DOCKER_CONFIG"), join(s.getenv("HOME"), ".docker"), join(s.getenv("USERPROFILE"), ".docker")),
-		Policy:    retry.Policy{Timeout: timeout}, Mirrors: mirrors, SpoolDir: spool, UserAgent: "pullonce/" + version(),
-		Notify: func(e registry.Event) { s.printf("%s", e) }, Secret: s.runner.Mask,
-	}), spool}, nil
+		UserAgent: "pullonce/" + version(), Notify: func(e registry.Event) { s.printf("%s", e) }, Secret: s.runner.Mask,
+	}
 }
 
 // tempDir is where large temporary files go: the job's own folder, else the system's.

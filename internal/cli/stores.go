@@ -3,14 +3,18 @@ package cli
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/pullonce/pullonce/internal/retry"
 	"github.com/pullonce/pullonce/internal/store"
 	"github.com/pullonce/pullonce/internal/store/actions"
 	"github.com/pullonce/pullonce/internal/store/dir"
+	"github.com/pullonce/pullonce/internal/store/oci"
 )
 
 // storeDown says that the store that was asked for can't be had here, and what to do. A prime fails of it, a lane goes
@@ -27,14 +31,19 @@ func (e storeDown) orNil(down bool) error {
 	return e
 }
 
-// saved is what a lane knows of the entries that prime saved.
-type saved struct {
-	keys []string
-	wait time.Duration
+// storeUse is what a run means to do with a store.
+type storeUse struct {
+	// saved are the keys that prime says it saved, and visible is how long such an entry may take to show up.
+	saved   []string
+	visible time.Duration
+	// timeout is how long a registry that is the store may make the run wait; 0 is the default of pulls.
+	timeout time.Duration
+	// reading says that layers are read: those that several images share are then kept for all of them.
+	reading bool
 }
 
-// openStore opens the store that the store option names.
-func (s *session) openStore(spec string, known saved) (store.Store, error) {
+// openStore opens the store that the store option names. It is closed when the run is over.
+func (s *session) openStore(spec string, use storeUse) (store.Store, error) {
 	if spec == "auto" && !s.runner.Enabled() {
 		path, err := s.defaultDir()
 		if err != nil {
@@ -44,13 +53,14 @@ func (s *session) openStore(spec string, known saved) (store.Store, error) {
 	}
 	scheme, address, _ := strings.Cut(spec, ":")
 	backends := map[string]func() (store.Store, error){
-		"auto":    func() (store.Store, error) { return s.openActions(known) },
-		"actions": func() (store.Store, error) { return s.openActions(known) },
+		"auto":    func() (store.Store, error) { return s.openActions(use) },
+		"actions": func() (store.Store, error) { return s.openActions(use) },
 		"dir":     func() (store.Store, error) { return openPath(address) },
+		"oci":     func() (store.Store, error) { return s.openRegistry(spec, use) },
 	}
 	open, ok := backends[scheme]
-	if !ok || address != "" && scheme != "dir" {
-		return nil, usagef("store is auto, actions or dir:PATH", "unknown store %q", spec)
+	if !ok || address != "" && scheme != "dir" && scheme != "oci" {
+		return nil, usagef("store is auto, actions, dir:PATH or oci://REGISTRY/REPOSITORY", "unknown store %q", spec)
 	}
 	return open()
 }
@@ -62,6 +72,30 @@ func openPath(path string) (store.Store, error) {
 	return dir.New(path)
 }
 
+// openRegistry opens a repository of a registry, with the credentials that pulls have.
+func (s *session) openRegistry(spec string, use storeUse) (store.Store, error) {
+	repository, ok := strings.CutPrefix(spec, "oci://")
+	if !ok {
+		return nil, usagef("write it as in oci://ghcr.io/owner/name", "store %q names no repository", spec)
+	}
+	o := s.registryAccess()
+	o.Policy = retry.Policy{Timeout: use.timeout}
+	if use.reading {
+		spool, err := os.MkdirTemp(s.tempDir(), "pullonce-spool-*")
+		if err != nil {
+			return nil, fmt.Errorf("making a folder for layers on their way: %w", err)
+		}
+		s.atEnd(func() error { return os.RemoveAll(spool) })
+		o.SpoolDir = spool
+	}
+	opened, err := oci.New(oci.Options{Repository: repository, Registry: o})
+	if err != nil {
+		return nil, usagef("write it as in oci://ghcr.io/owner/name", "store %q: %w", spec, err)
+	}
+	s.atEnd(opened.Close)
+	return opened, nil
+}
+
 // stagger is the time over which the lanes of a run spread their first look-up: the cache service sheds a matrix that
 // asks in one moment.
 const stagger = 250 * time.Millisecond
@@ -70,7 +104,7 @@ const stagger = 250 * time.Millisecond
 const officialSteps = "use store: dir:.pullonce with the official actions/cache steps around it"
 
 // openActions opens the cache of the workflow.
-func (s *session) openActions(known saved) (store.Store, error) {
+func (s *session) openActions(use storeUse) (store.Store, error) {
 	token, url := s.getenv("ACTIONS_RUNTIME_TOKEN"), s.getenv("ACTIONS_RESULTS_URL")
 	s.runner.Mask(token)
 	switch {
@@ -81,7 +115,7 @@ func (s *session) openActions(known saved) (store.Store, error) {
 	}
 	opened, err := actions.New(actions.Options{
 		ResultsURL: url, Token: token, CacheMode: s.getenv("ACTIONS_CACHE_MODE"), SpoolDir: s.tempDir(), Mask: s.runner.Mask,
-		Saved: func(key string) bool { return slices.Contains(known.keys, key) }, VisibilityWait: known.wait, Stagger: stagger,
+		Saved: func(key string) bool { return slices.Contains(use.saved, key) }, VisibilityWait: use.visible, Stagger: stagger,
 	})
 	if err != nil {
 		return nil, storeDown{err.Error(), officialSteps}
@@ -112,18 +146,18 @@ func join(base, name string) string {
 	return filepath.Join(base, name)
 }
 
-// openDir opens a store whose entries can be listed and deleted.
-func (s *session) openDir(spec string) (*dir.Store, error) {
-	opened, err := s.openStore(spec, saved{})
+// openManaged opens a store whose entries can be listed and deleted.
+func (s *session) openManaged(spec string) (store.Managed, error) {
+	opened, err := s.openStore(spec, storeUse{})
 	if down, ok := errors.AsType[storeDown](err); ok {
 		return nil, usagef(down.hint, "%s", down.reason)
 	}
 	if err != nil {
 		return nil, err
 	}
-	entries, ok := opened.(*dir.Store)
+	entries, ok := opened.(store.Managed)
 	if !ok {
-		return nil, usagef("name a store as in dir:PATH", "store %q can't be listed", spec)
+		return nil, usagef("name a store as in dir:PATH or oci://REGISTRY/REPOSITORY", "store %q can't be listed", spec)
 	}
 	return entries, nil
 }

@@ -49,7 +49,7 @@ var rules = []rule{
 	{what: "`toomanyrequests`, `rate exceeded`", from: 400, to: 599, words: []string{"toomanyrequests", "too many requests", "rate exceeded"}, class: retry.Throttled,
 		why: "some registries and the proxies before them say it under another status"},
 	{what: "408", from: 408, to: 408, class: retry.Transient, why: "the request was slow to arrive; the next may not be"},
-	{what: "416", from: 416, to: 416, class: retry.Transient, why: "the copy behind this address is shorter than the blob; another one may be whole"},
+	{what: "416", from: 416, to: 416, class: retry.Uncertain, why: "the copy behind this address is shorter than the blob; another one may be whole"},
 	{what: "425", from: 425, to: 425, class: retry.Transient, why: "too early, by its own words"},
 	{what: "401, 403", from: 401, to: 401, class: retry.Uncertain, why: "a token may have expired or been shed under load; a real refusal looks the same"},
 	{what: "401, 403", from: 403, to: 403, class: retry.Uncertain, why: "a token may have expired or been shed under load; a real refusal looks the same"},
@@ -57,6 +57,7 @@ var rules = []rule{
 		why: "ghcr denies public images now and then and serves them on the next try"},
 	{what: "other 4xx", from: 400, to: 499, class: retry.Permanent, why: "the registry understood and said no: not there, not valid, not supported"},
 	{what: "501", from: 501, to: 501, class: retry.Permanent, why: "the server does not know how, and won't in ten minutes"},
+	{what: "507", from: 507, to: 507, class: retry.Permanent, why: "the registry has no room left, and gets none by being asked"},
 	{what: "other 5xx", from: 500, to: 599, class: retry.Transient, why: "the server or something before it is in trouble; 520 to 524 are a CDN's words for it"},
 	{what: "another status", from: 100, to: 399, class: retry.Uncertain, why: "no registry should answer so; a proxy in its place may stop to"},
 

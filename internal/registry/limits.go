@@ -87,10 +87,16 @@ func roundTrip(req *http.Request, transport http.RoundTripper, p *budget) (*http
 	dog := newWatchdog(p, cancel)
 	trace := &httptrace.ClientTrace{
 		GetConn: func(string) { dog.expect("connection", connectLimit) },
-		GotConn: func(httptrace.GotConnInfo) { dog.expect("response header", headerLimit) },
+		GotConn: func(httptrace.GotConnInfo) { dog.expect("response header", answerLimit(req)) },
 	}
-	dog.expect("response header", headerLimit)
-	resp, err := transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, trace)))
+	dog.expect("response header", answerLimit(req))
+	req = req.WithContext(httptrace.WithClientTrace(ctx, trace))
+	sent := &sentBody{ReadCloser: req.Body, dog: dog}
+	if req.Body != nil && req.Body != http.NoBody {
+		req.Body = sent
+	}
+	resp, err := transport.RoundTrip(req)
+	sent.over.Store(true)
 	dog.rest()
 	if err != nil {
 		err = causeOr(ctx, err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
+	"github.com/pullonce/pullonce/internal/image"
 	"github.com/pullonce/pullonce/internal/retry"
 )
 
@@ -20,6 +21,9 @@ const (
 type mismatchError struct{ got digest.Digest }
 
 func (e *mismatchError) Error() string { return fmt.Sprintf("digest is %s", e.got) }
+
+// Is makes it one of image's refusals of wrong bytes.
+func (e *mismatchError) Is(target error) bool { return target == image.ErrVerify }
 
 // mismatched is the fault of bytes whose digest is not what it must be: most often a cut or a page in their place.
 func mismatched(got, want digest.Digest) *Fault {

@@ -64,8 +64,8 @@ func (s *stream) connect(ctx context.Context) error {
 		return s.wrong.judge(err)
 	}
 	req := request{method: http.MethodGet, path: "blobs/" + s.want.Digest.String(), offset: s.next, patience: s.fetch.budget}
-	return s.fetch.route.try(ctx, req, func(at place, resp *http.Response) error {
-		if err := seek(resp, s.next); err != nil {
+	return s.wrong.judge(s.fetch.route.try(ctx, req, func(at place, resp *http.Response) error {
+		if err := s.seek(resp); err != nil {
 			_ = resp.Body.Close() // the fault is the first error
 			return err
 		}
@@ -76,11 +76,12 @@ func (s *stream) connect(ctx context.Context) error {
 			}
 		}
 		return nil
-	})
+	}))
 }
 
 // seek brings the answer to the offset that was asked for: some servers ignore ranges, and some mistake them.
-func seek(resp *http.Response, offset int64) error {
+func (s *stream) seek(resp *http.Response) error {
+	offset := s.next
 	if resp.StatusCode == http.StatusPartialContent {
 		if start, ok := rangeStart(resp.Header.Get("Content-Range")); !ok || start != offset {
 			return transiently("sends %q where the range from %d was asked for", clean(resp.Header.Get("Content-Range")), offset)
@@ -89,6 +90,9 @@ func seek(resp *http.Response, offset int64) error {
 	}
 	if isPage(resp.Header) {
 		return transiently("a web page came where a layer belongs")
+	}
+	if resp.ContentLength == 0 { // what has no bytes can't be asked for its rest
+		return mismatched(digest.FromBytes(nil), s.want.Digest)
 	}
 	_, err := io.CopyN(io.Discard, resp.Body, offset)
 	return err

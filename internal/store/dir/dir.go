@@ -26,7 +26,7 @@ const archiveName = "image.tar"
 // validKey is what a key may be: one visible path segment that means the same on every file system.
 var validKey = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]*$`)
 
-var _ store.Store = (*Store)(nil)
+var _ store.Managed = (*Store)(nil)
 
 // Store is a store.Store in a directory. Safe for concurrent use, also by several processes.
 type Store struct {
@@ -83,40 +83,27 @@ func (s *Store) Open(ctx context.Context, key string) (image.Image, error) {
 	return img, nil
 }
 
-// Inspection is what Inspect finds.
-type Inspection struct {
-	Entry store.Entry
-	// Path is the archive's file.
-	Path string
-	// Image is the zero value where the archive's head can't be used.
-	Image image.Image
-	// Problem is nil where every byte of the archive is right, and store.ErrCorrupt where one is not.
-	Problem error
-}
-
-// Inspect reads the whole of key's newest generation. A miss is store.ErrNotFound; what is wrong with an entry that is
-// there is no error but its Problem. The image's layers can be read until ctx ends.
-func (s *Store) Inspect(ctx context.Context, key string) (Inspection, error) {
+// Inspect implements store.Managed.
+func (s *Store) Inspect(ctx context.Context, key string) (store.Inspection, error) {
 	entry, f, err := s.openFile(ctx, key)
 	if errors.Is(err, store.ErrCorrupt) {
-		return Inspection{Entry: entry, Path: s.Path(store.Generation(key, entry.Generation)), Problem: err}, nil
+		return store.Inspection{Entry: entry, Path: s.Path(store.Generation(key, entry.Generation)), Problem: err}, nil
 	}
 	if err != nil {
-		return Inspection{}, fmt.Errorf("inspecting %s in %s: %w", key, s.path, err)
+		return store.Inspection{}, fmt.Errorf("inspecting %s in %s: %w", key, s.path, err)
 	}
 	context.AfterFunc(ctx, func() { f.Close() })
-	found := Inspection{Entry: entry, Path: f.Name()}
+	found := store.Inspection{Entry: entry, Path: f.Name()}
 	if found.Image, err = decode(ctx, f, image.Decode); err == nil {
 		_, err = decode(ctx, f, image.VerifyArchive)
 	}
 	if found.Problem = err; err != nil && !errors.Is(err, store.ErrCorrupt) {
-		return Inspection{}, fmt.Errorf("inspecting %s: %w", f.Name(), err)
+		return store.Inspection{}, fmt.Errorf("inspecting %s: %w", f.Name(), err)
 	}
 	return found, nil
 }
 
-// List is every entry, each generation by itself, sorted by key and generation. A store that was never saved to is
-// empty.
+// List implements store.Managed.
 func (s *Store) List(ctx context.Context) ([]store.Entry, error) {
 	root, err := s.openRoot(ctx)
 	if errors.Is(err, store.ErrNotFound) {

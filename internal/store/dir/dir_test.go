@@ -220,7 +220,7 @@ func TestAnOpenImageSurvivesReplacement(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	img, err := s.Open(ctx, key)
 	require.NoError(t, err)
-	pruned, err := s.Prune(t.Context(), PruneOptions{Keep: func(string) bool { return false }})
+	pruned, err := s.Prune(t.Context(), store.PruneOptions{Keep: func(string) bool { return false }})
 	require.NoError(t, err)
 	require.Len(t, pruned, 1)
 	save(t, s, key, imagetest.Options{Seed: 7})
@@ -265,7 +265,7 @@ func TestAnEndedContextTouchesNothing(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	_, err = s.List(ctx)
 	require.ErrorIs(t, err, context.Canceled)
-	_, err = s.Prune(ctx, PruneOptions{})
+	_, err = s.Prune(ctx, store.PruneOptions{})
 	require.ErrorIs(t, err, context.Canceled)
 }
 

@@ -147,10 +147,10 @@ func TestAKilledSaveLeavesOnlyATemporaryFile(t *testing.T) {
 			require.Equal(t, []string{".gitignore", key, key + "/image.tar"}, tree(t, s))
 		},
 		"cleaned up by prune": func(t *testing.T, s *Store) {
-			pruned, err := s.Prune(t.Context(), PruneOptions{})
+			pruned, err := s.Prune(t.Context(), store.PruneOptions{})
 			require.NoError(t, err)
 			require.Len(t, pruned, 1)
-			require.Equal(t, Stale, pruned[0].Reason)
+			require.Equal(t, store.Stale, pruned[0].Reason)
 			require.Equal(t, key, pruned[0].Key)
 			require.Positive(t, pruned[0].Size)
 			require.Equal(t, []string{".gitignore"}, tree(t, s))
@@ -161,7 +161,7 @@ func TestAKilledSaveLeavesOnlyATemporaryFile(t *testing.T) {
 			s := newStore(t)
 			p := start(t, s)
 			require.Len(t, temps(t, s), 1)
-			pruned, err := s.Prune(t.Context(), PruneOptions{})
+			pruned, err := s.Prune(t.Context(), store.PruneOptions{})
 			require.NoError(t, err)
 			require.Empty(t, pruned, "the writer is alive")
 
@@ -169,7 +169,7 @@ func TestAKilledSaveLeavesOnlyATemporaryFile(t *testing.T) {
 			require.Len(t, temps(t, s), 1)
 			_, err = s.Stat(t.Context(), key)
 			require.ErrorIs(t, err, store.ErrNotFound)
-			would, err := s.Prune(t.Context(), PruneOptions{DryRun: true})
+			would, err := s.Prune(t.Context(), store.PruneOptions{DryRun: true})
 			require.NoError(t, err)
 			require.Len(t, would, 1)
 			require.Equal(t, temps(t, s)[0], would[0].Path)

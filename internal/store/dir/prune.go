@@ -7,46 +7,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/pullonce/pullonce/internal/store"
 )
 
-// PruneOptions say what Prune removes beside superseded generations and stale temporary files.
-type PruneOptions struct {
-	// Keep says whether the entry of a key stays; nil keeps every key.
-	Keep func(key string) bool
-	// OlderThan removes entries that were saved longer ago; 0 is no limit.
-	OlderThan time.Duration
-	// DryRun removes nothing: the result is what would be removed.
-	DryRun bool
-}
-
-// Reason is why a file is pruned.
-type Reason string
-
-// The reasons, in the order in which they are looked for.
-const (
-	Superseded Reason = "superseded" // a newer generation is there
-	NotKept    Reason = "not kept"   // PruneOptions.Keep does not want it
-	Old        Reason = "old"        // older than PruneOptions.OlderThan
-	Stale      Reason = "stale"      // a temporary file whose writer is gone
-)
-
-// Pruned is one file that Prune removed, or would remove.
-type Pruned struct {
-	Key        string
-	Generation int
-	// Path is the file.
-	Path string
-	// Size is the file's, in bytes.
-	Size   int64
-	Reason Reason
-}
-
-// Prune removes what is of no use any more, sorted by key. An image that was opened before stays readable. A file that
-// can't be removed is an error, and the others are removed all the same.
-func (s *Store) Prune(ctx context.Context, o PruneOptions) ([]Pruned, error) {
+// Prune implements store.Managed. An image that was opened before stays readable.
+func (s *Store) Prune(ctx context.Context, options store.PruneOptions) ([]store.Pruned, error) {
+	o := pruning{options}
 	root, err := s.openRoot(ctx)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
@@ -69,43 +36,33 @@ func (s *Store) Prune(ctx context.Context, o PruneOptions) ([]Pruned, error) {
 	return pruned, nil
 }
 
+// pruning is one Prune.
+type pruning struct{ store.PruneOptions }
+
 // choose finds the files to remove, with paths below root.
-func (o PruneOptions) choose(root *os.Root) ([]Pruned, error) {
+func (o pruning) choose(root *os.Root) ([]store.Pruned, error) {
 	entries, err := list(root, anyKey)
 	if err != nil {
 		return nil, err
 	}
-	var doomed []Pruned
+	var doomed []store.Pruned
 	for i, e := range entries {
 		superseded := i+1 < len(entries) && entries[i+1].Key == e.Key
-		if reason := o.reason(e, superseded); reason != "" {
+		if reason := o.Reason(e, superseded); reason != "" {
 			path := filepath.Join(store.Generation(e.Key, e.Generation), archiveName)
-			doomed = append(doomed, Pruned{e.Key, e.Generation, path, e.Size, reason})
+			doomed = append(doomed, store.Pruned{Key: e.Key, Generation: e.Generation, Path: path, Size: e.Size, Reason: reason})
 		}
 	}
 	stale, err := chooseStale(root)
 	return append(doomed, stale...), err
 }
 
-// reason is why e goes; "" is that it stays.
-func (o PruneOptions) reason(e store.Entry, superseded bool) Reason {
-	switch {
-	case superseded:
-		return Superseded
-	case o.Keep != nil && !o.Keep(e.Key):
-		return NotKept
-	case o.OlderThan > 0 && time.Since(e.Saved) > o.OlderThan:
-		return Old
-	}
-	return ""
-}
-
-func chooseStale(root *os.Root) ([]Pruned, error) {
+func chooseStale(root *os.Root) ([]store.Pruned, error) {
 	dirs, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
 		return nil, err
 	}
-	var doomed []Pruned
+	var doomed []store.Pruned
 	for _, dir := range dirs {
 		if checkKey(dir.Name()) != nil {
 			continue
@@ -113,7 +70,7 @@ func chooseStale(root *os.Root) ([]Pruned, error) {
 		key, n := store.ParseGeneration(dir.Name())
 		for _, path := range staleTemps(root, dir.Name()) {
 			if info, err := root.Lstat(path); err == nil {
-				doomed = append(doomed, Pruned{key, n, path, info.Size(), Stale})
+				doomed = append(doomed, store.Pruned{Key: key, Generation: n, Path: path, Size: info.Size(), Reason: store.Stale})
 			}
 		}
 	}
@@ -121,7 +78,7 @@ func chooseStale(root *os.Root) ([]Pruned, error) {
 }
 
 // remove removes the files, and the directories that are empty then.
-func (o PruneOptions) remove(ctx context.Context, root *os.Root, doomed []Pruned) (pruned []Pruned, err error) {
+func (o pruning) remove(ctx context.Context, root *os.Root, doomed []store.Pruned) (pruned []store.Pruned, err error) {
 	if o.DryRun {
 		return doomed, nil
 	}
@@ -130,7 +87,7 @@ func (o PruneOptions) remove(ctx context.Context, root *os.Root, doomed []Pruned
 			return pruned, errors.Join(err, ctx.Err())
 		}
 		remove := (*os.Root).Remove
-		if p.Reason == Stale {
+		if p.Reason == store.Stale {
 			remove = removeStale
 		}
 		switch e := remove(root, p.Path); {

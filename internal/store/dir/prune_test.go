@@ -18,14 +18,14 @@ func TestPrune(t *testing.T) {
 	const day = 24 * time.Hour
 	for _, test := range []struct {
 		name    string
-		options PruneOptions
+		options store.PruneOptions
 		want    []string // "<saved key> <reason>"
 	}{
-		{"nothing but what is superseded", PruneOptions{}, []string{"b superseded", "b.1 superseded"}},
-		{"what is not kept", PruneOptions{Keep: func(key string) bool { return key == "a" }}, []string{"b superseded", "b.1 superseded", "b.2 not kept", "c not kept"}},
-		{"what is old", PruneOptions{OlderThan: 2 * day}, []string{"b superseded", "b.1 superseded", "c old"}},
-		{"nothing is that old", PruneOptions{OlderThan: 30 * day}, []string{"b superseded", "b.1 superseded"}},
-		{"both", PruneOptions{OlderThan: 2 * day, Keep: func(key string) bool { return key != "a" }}, []string{"a not kept", "b superseded", "b.1 superseded", "c old"}},
+		{"nothing but what is superseded", store.PruneOptions{}, []string{"b superseded", "b.1 superseded"}},
+		{"what is not kept", store.PruneOptions{Keep: func(key string) bool { return key == "a" }}, []string{"b superseded", "b.1 superseded", "b.2 not kept", "c not kept"}},
+		{"what is old", store.PruneOptions{OlderThan: 2 * day}, []string{"b superseded", "b.1 superseded", "c old"}},
+		{"nothing is that old", store.PruneOptions{OlderThan: 30 * day}, []string{"b superseded", "b.1 superseded"}},
+		{"both", store.PruneOptions{OlderThan: 2 * day, Keep: func(key string) bool { return key != "a" }}, []string{"a not kept", "b superseded", "b.1 superseded", "c old"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -63,7 +63,7 @@ func TestPrune(t *testing.T) {
 func TestPruneOfAStoreThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
-	pruned, err := s.Prune(t.Context(), PruneOptions{})
+	pruned, err := s.Prune(t.Context(), store.PruneOptions{})
 	require.NoError(t, err)
 	require.Empty(t, pruned)
 	require.NoDirExists(t, s.path)
@@ -77,7 +77,7 @@ func TestPruneGoesOn(t *testing.T) {
 		save(t, s, saved, imagetest.Options{})
 	}
 	require.NoError(t, replace(s.Path("b"), func() error { return os.MkdirAll(filepath.Join(s.Path("b"), "full"), 0o755) }))
-	pruned, err := s.Prune(t.Context(), PruneOptions{Keep: func(string) bool { return false }})
+	pruned, err := s.Prune(t.Context(), store.PruneOptions{Keep: func(string) bool { return false }})
 	require.ErrorContains(t, err, "pruning "+s.path)
 	require.Len(t, pruned, 2)
 	require.Equal(t, []string{".gitignore", "b", "b/image.tar", "b/image.tar/full"}, tree(t, s))

@@ -90,7 +90,7 @@ func TestForeignFilesStay(t *testing.T) {
 	img := imagetest.New(t, imagetest.Options{})
 	require.Error(t, s.Save(t.Context(), "file", img))
 	require.NoError(t, s.Save(t.Context(), "sub", img))
-	_, err := s.Prune(t.Context(), PruneOptions{Keep: func(string) bool { return false }})
+	_, err := s.Prune(t.Context(), store.PruneOptions{Keep: func(string) bool { return false }})
 	require.NoError(t, err)
 	require.Equal(t, []string{".gitignore", "file", "sub", "sub/notes"}, tree(t, s))
 	ignored, err := os.ReadFile(filepath.Join(s.path, ".gitignore"))
@@ -130,7 +130,7 @@ func TestSavesAndPrunesAtOnce(t *testing.T) {
 	go func() {
 		defer close(pruned)
 		for {
-			if _, err := s.Prune(t.Context(), PruneOptions{Keep: func(string) bool { return false }}); err != nil {
+			if _, err := s.Prune(t.Context(), store.PruneOptions{Keep: func(string) bool { return false }}); err != nil {
 				pruned <- err
 				return
 			}
