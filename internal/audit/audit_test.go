@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"runtime"
 	"strings"
 	"testing"
 	"testing/fstest"
 	"testing/iotest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -230,62 +228,4 @@ func FuzzRun(f *testing.F) {
 			}
 		}
 	})
-}
-
-// stream is a rendering of many charts, made while it is read. It keeps the most heap that was in use meanwhile.
-type stream struct {
-	documents, next int
-	rest            string
-	peak            uint64
-}
-
-// Read implements io.Reader.
-func (s *stream) Read(p []byte) (int, error) {
-	if s.rest == "" && s.next == s.documents {
-		return 0, io.EOF
-	}
-	if s.rest == "" {
-		s.rest = document(s.next)
-		if s.next++; s.next%100 == 0 {
-			var m runtime.MemStats
-			runtime.ReadMemStats(&m)
-			s.peak = max(s.peak, m.HeapInuse)
-		}
-	}
-	n := copy(p, s.rest)
-	s.rest = s.rest[n:]
-	return n, nil
-}
-
-// document is one document of a rendering: of five, two are workloads, one is a service, one a config map, and one now
-// and then a large one.
-func document(i int) string {
-	head := fmt.Sprintf("---\n# Source: chart-%d/templates/t.yaml\n", i%40)
-	meta := fmt.Sprintf("metadata:\n  name: app-%d\n  labels: {app.kubernetes.io/name: app, helm.sh/chart: \"chart-%d\"}\n", i, i%40)
-	switch {
-	case i%1000 == 999:
-		return head + "apiVersion: v1\nkind: ConfigMap\n" + meta + "data:\n  big: |\n" + strings.Repeat("    image: not/this:1 and more of it\n", 25_000)
-	case i%5 == 0:
-		return head + "apiVersion: v1\nkind: Service\n" + meta + "spec:\n  ports: [{port: 80, targetPort: http}]\n  selector: {app: a}\n"
-	case i%5 == 1:
-		return head + "apiVersion: v1\nkind: ConfigMap\n" + meta + "data:\n  app.conf: |\n" + strings.Repeat("    key = value\n", 60)
-	}
-	env := strings.Repeat("            - name: SOME_VARIABLE\n              valueFrom: {secretKeyRef: {name: s, key: k}}\n", 10)
-	return head + "apiVersion: apps/v1\nkind: Deployment\n" + meta + "spec:\n  template:\n    spec:\n      containers:\n" +
-		fmt.Sprintf("        - name: app\n          image: registry.example.com/team/app-%d:1.%d.0\n          env:\n", i%200, i%7) + env +
-		"        - name: proxy\n          image: docker.io/envoyproxy/envoy:v1.35.0\n          resources: {limits: {cpu: 100m, memory: 64Mi}}\n"
-}
-
-// TestFiveThousandDocuments holds an audit to memory that does not grow with its input, and to a time that leaves room for
-// slow machines and the race detector; without either it takes well below two seconds.
-func TestFiveThousandDocuments(t *testing.T) {
-	input := &stream{documents: 5_000}
-	began := time.Now()
-	result, err := audit.Run(audit.Options{Paths: []string{"-"}, Stdin: input})
-	elapsed := time.Since(began)
-	require.NoError(t, err)
-	require.Equal(t, 6_000-2*5, result.Places)
-	t.Logf("%d documents, %d images in %d places, in %v, heap at most %d MB", input.documents, result.Images, result.Places, elapsed, input.peak/1e6)
-	require.Less(t, elapsed, 30*time.Second)
-	require.Less(t, input.peak, uint64(100e6))
 }
