@@ -115,7 +115,8 @@ func (s *session) openActions(use storeUse) (store.Store, error) {
 	}
 	opened, err := actions.New(actions.Options{
 		ResultsURL: url, Token: token, CacheMode: s.getenv("ACTIONS_CACHE_MODE"), SpoolDir: s.tempDir(), Mask: s.runner.Mask,
-		Saved: func(key string) bool { return slices.Contains(use.saved, key) }, VisibilityWait: use.visible, Stagger: stagger,
+		Policy: retry.Policy{Timeout: use.timeout},
+		Saved:  func(key string) bool { return slices.Contains(use.saved, key) }, VisibilityWait: use.visible, Stagger: stagger,
 	})
 	if err != nil {
 		return nil, storeDown{err.Error(), officialSteps}
