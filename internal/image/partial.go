@@ -2,6 +2,7 @@ package image
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -10,10 +11,11 @@ import (
 // EncodeFrom is Encode without the first n layers, for a target that holds them already. A layer that comes again
 // further up is written.
 func EncodeFrom(ctx context.Context, w io.Writer, img Image, n int) error {
-	if err := encodeFrom(ctx, w, img, n); err != nil {
-		return fmt.Errorf("writing the archive of %s: %w", img.ref.Familiar(), err)
+	err := encodeFrom(ctx, w, img, n)
+	if err == nil || errors.Is(err, ErrRead) {
+		return err // what can't be read says so itself
 	}
-	return nil
+	return fmt.Errorf("writing the archive of %s: %w", img.ref.Familiar(), err)
 }
 
 // from are the layers of an archive without the first n.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"io"
 	"net/http"
 	"sync/atomic"
@@ -108,9 +108,21 @@ func rootName(ref reference.Reference) string {
 	return ref.Tag()
 }
 
-// wrap says which image an error is about.
+// pullError is an error that says which image it is about.
+type pullError struct {
+	image string
+	err   error
+}
+
+func (e *pullError) Error() string { return "pulling " + e.image + ": " + e.err.Error() }
+func (e *pullError) Unwrap() error { return e.err }
+
+// wrap says which image an error is about, once.
 func (f *fetch) wrap(err error) error {
-	return fmt.Errorf("pulling %s: %w", f.ref.Familiar(), err)
+	if _, ok := errors.AsType[*pullError](err); ok {
+		return err
+	}
+	return &pullError{f.ref.Familiar(), err}
 }
 
 // retry makes attempts at one request until use is content.
