@@ -39,7 +39,7 @@ func startKind(t *testing.T, d *daemon, snapshotters ...string) *kindPlace {
 			"--security-opt", "seccomp=unconfined", "--security-opt", "apparmor=unconfined",
 			"--volume", "/var/lib/containerd", "--volume", "/sys/fs/cgroup:/sys/fs/cgroup", "--tmpfs", "/run", "--tmpfs", "/tmp",
 			"--env", "SNAPSHOTTER="+snapshotter, "kind-node:1")
-		t.Cleanup(func() { _, _ = d.tryDocker(t, "rm", "--force", "--volumes", name) })
+		t.Cleanup(func() { p.docker(t, "rm", "--force", "--volumes", name) })
 	}
 	for _, name := range p.nodes {
 		d.dockerd.eventually(t, name+" answers", func() bool {
@@ -48,6 +48,15 @@ func startKind(t *testing.T, d *daemon, snapshotters ...string) *kindPlace {
 		})
 	}
 	return p
+}
+
+// client is the environment of the docker command.
+func (d *daemon) client() []string { return []string{"DOCKER_HOST=" + d.host(), "HOME=" + d.dir} }
+
+// docker runs the docker command, in clean-up as well.
+func (p *kindPlace) docker(t *testing.T, args ...string) string {
+	t.Helper()
+	return mustOutput(t, p.d.client(), append([]string{"docker"}, args...)...)
 }
 
 // nodeStart is the program of a node: its containerd, configured for the snapshotter that it was given.
@@ -63,10 +72,7 @@ exec containerd
 func (d *daemon) buildNode(t *testing.T) {
 	t.Helper()
 	root := tempDir(t)
-	needed := []string{d.path(t, "containerd"), d.path(t, "ctr"), d.path(t, "containerd-shim-runc-v2"), engine{}.path(t, "runc")}
-	if d.bin != "" {
-		needed = append(needed, d.path(t, "crictl"))
-	}
+	needed := []string{d.path(t, "containerd"), d.path(t, "ctr"), d.path(t, "containerd-shim-runc-v2"), engine{}.path(t, "runc"), engine{}.path(t, "crictl")}
 	for _, dir := range []string{"etc/containerd", "run", "tmp", "root", "var/log", "var/lib/containerd", "sys/fs/cgroup"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
 	}
@@ -81,7 +87,7 @@ func (d *daemon) buildNode(t *testing.T) {
 		}
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(root, "start"), []byte(nodeStart), 0o755))
-	mustOutput(t, []string{"DOCKER_HOST=" + d.host(), "HOME=" + d.dir}, "sh", "-c",
+	mustOutput(t, d.client(), "sh", "-c",
 		`tar -C "$1" -c . | docker import --change 'ENV PATH=/usr/local/bin:/bin' --change 'CMD ["/start"]' - kind-node:1`, "sh", root)
 }
 

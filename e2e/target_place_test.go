@@ -79,7 +79,7 @@ func (e engine) version() string {
 // output runs a program of the bench and gives what it wrote.
 func output(t *testing.T, env []string, argv ...string) (string, error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), argv[0], argv[1:]...) // in clean-up as well
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, env...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

@@ -1,0 +1,86 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pullonce/pullonce/internal/image"
+)
+
+// tablePath is the table of what targets answer to.
+const tablePath = "../testdata/targets.txt"
+
+// forms are the references of its columns.
+func forms(img image.Image) []string {
+	ref, root, manifest := img.Reference(), img.Root().Digest, img.Manifest().Digest
+	return []string{
+		ref.Tagged(), ref.WithDigest(manifest), ref.Tagged() + "@" + manifest.String(), ref.WithDigest(root), ref.Tagged() + "@" + root.String(),
+	}
+}
+
+// tablePlaces are the places of each row.
+func tablePlaces() map[string][]func(t *testing.T) place {
+	all := map[string][]func(t *testing.T) place{
+		"podman": {func(t *testing.T) place { return startPodman(t) }},
+		"podman-socket": {func(t *testing.T) place {
+			p := startPodman(t)
+			p.listen(t)
+			return p
+		}},
+	}
+	for _, e := range engines() {
+		add := func(row string, start func(t *testing.T) place) { all[row] = append(all[row], start) }
+		add("docker-"+e.name, func(t *testing.T) place { return dockerPlace{e.start(t)} })
+		add("containerd", func(t *testing.T) place { return e.startContainerd(t) })
+		for name, start := range kubelets() {
+			add(name+"-kubelet", func(t *testing.T) place { return start(t, e) })
+		}
+	}
+	return all
+}
+
+// Every cell of the table is true, the noes too: a container can be made of exactly these references, with pulls off.
+// What the daemon can't answer to, and the pin asks for, is said.
+func TestTargetsTable(t *testing.T) {
+	gate(t)
+	data, err := os.ReadFile(tablePath)
+	require.NoError(t, err)
+	tried, tryable := 0, tablePlaces()
+	for line := range strings.Lines(string(data)) {
+		cells := strings.Fields(line)
+		if len(cells) == 0 || cells[0] == "#" {
+			continue
+		}
+		require.Len(t, cells, 6)
+		for i, start := range tryable[cells[0]] {
+			t.Run(fmt.Sprintf("%s/%d", cells[0], i+1), func(t *testing.T) { tryRow(t, start(t), cells[1:]) })
+			tried++
+		}
+		delete(tryable, cells[0])
+	}
+	require.Empty(t, tryable, "places without a row")
+	require.Positive(t, tried)
+}
+
+func tryRow(t *testing.T, p place, cells []string) {
+	by := indexed(t, "e2e.test/table:1", "table")
+	img := indexed(t, by.Reference().Tagged()+"@"+by.Root().Digest.String(), "table")
+	result, err := p.target(t).Load(t.Context(), img)
+	require.NoError(t, err)
+	if cells[len(cells)-1] == "no" && cells[len(cells)-2] == "no" {
+		require.Equal(t, []string{img.Reference().String()}, result.Unresolvable)
+	} else {
+		require.Empty(t, result.Unresolvable)
+	}
+	for i, ref := range forms(img) {
+		err := p.create(t, ref)
+		assert.Equal(t, cells[i] == "yes", err == nil, "%s: %v", ref, err)
+	}
+}
