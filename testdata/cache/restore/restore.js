@@ -1,0 +1,3 @@
+'use strict'
+
+require('../store.js').restore()
