@@ -70,11 +70,12 @@ func writeLayers(dir string) (map[string][]layerFile, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	layers := map[string][]layerFile{"base": make([]layerFile, 1)}
+	base := make([]layerFile, 1)
+	layers := map[string][]layerFile{"base": base}
 	var group errgroup.Group
 	group.SetLimit(2)
 	group.Go(func() (err error) {
-		layers["base"][0], err = busyboxLayer(filepath.Join(dir, "base"))
+		base[0], err = busyboxLayer(filepath.Join(dir, "base"))
 		return err
 	})
 	seed := uint64(0)

@@ -22,7 +22,7 @@ import (
 // program is pullonce with the surroundings of one test.
 type program struct {
 	path string
-	// home is the user's folder: empty but for what the test puts there.
+	// home is the user's folder: empty but for what the test puts there. Temporary files go there as well.
 	home string
 	// docker is DOCKER_HOST; "" leaves it unset.
 	docker string
@@ -36,6 +36,7 @@ func pullonce(t *testing.T, d *daemon) program {
 	path, err := build()
 	require.NoError(t, err)
 	p := program{path: path, home: tempDir(t), docker: "unix:///nonexistent/docker.sock"}
+	require.NoError(t, os.Chmod(p.home, 0o777)) // whoever the test runs it as
 	if d != nil {
 		p.docker = d.host()
 	}
@@ -46,7 +47,7 @@ func pullonce(t *testing.T, d *daemon) program {
 func (p program) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), p.path, args...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.home}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.home, "TMPDIR=" + p.home}
 	if p.docker != "" {
 		cmd.Env = append(cmd.Env, "DOCKER_HOST="+p.docker)
 	}
