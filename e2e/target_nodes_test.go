@@ -73,7 +73,7 @@ func TestNodeFailsAlone(t *testing.T) {
 		want           string
 	}{
 		"stopped": {before: []string{"stop", "--time", "0"}, want: "its container is exited: docker start kind-worker1"},
-		"killed":  {during: []string{"kill"}, want: "node kind-worker1: "},
+		"killed":  {during: []string{"kill"}, want: "node kind-worker1: "}, // what notices first is not always the same
 		"paused":  {during: []string{"pause"}, want: "it took no data for 3s: it hangs, or its disk does"},
 	} {
 		t.Run(name, func(t *testing.T) {

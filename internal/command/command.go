@@ -61,14 +61,15 @@ type Error struct {
 
 // Error is one line: argv, how it ended, and its last words.
 func (e *Error) Error() string {
-	s := e.Command.String() + ": " + e.reason()
+	s := e.Command.String() + ": " + e.Reason()
 	if said := e.Said(); said != "" {
 		s += ": " + said
 	}
 	return s
 }
 
-func (e *Error) reason() string {
+// Reason is how the program ended, as in "exit code 1".
+func (e *Error) Reason() string {
 	switch {
 	case e.Err != nil:
 		return oneline.Of(e.Err.Error())

@@ -51,7 +51,7 @@ func said(err *command.Error) string {
 	if said := oneline.Of(strings.Join(kept, " ")); said != "" {
 		return said
 	}
-	return oneline.Of(err.Error())
+	return err.Reason()
 }
 
 // advise knows what to do about some of the things that containerd says.
@@ -59,7 +59,7 @@ func advise(said string) string {
 	switch {
 	case strings.Contains(said, "no space left on device"):
 		return "free space where containerd keeps its data: it holds the archive's content and the unpacked image"
-	case strings.Contains(said, "failed to dial"), strings.Contains(said, "connection refused"):
+	case strings.Contains(said, "failed to dial"), strings.Contains(said, "connection refused"), strings.Contains(said, "transport is closing"):
 		return "containerd went away: see its log"
 	case strings.Contains(said, "operation not permitted"), strings.Contains(said, "lchown") && strings.Contains(said, "invalid argument"):
 		return "containerd may not give files the owners that the image has: in a rootless one, widen /etc/subuid and /etc/subgid"

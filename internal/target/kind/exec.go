@@ -23,6 +23,8 @@ import (
 const (
 	// parting is how long a program may take to end once its input was spoilt.
 	parting = time.Second
+	// killed is the exit code of a program that got SIGKILL.
+	killed = 137
 	// poll is how often an exec that has said all is asked whether it has ended.
 	poll = 20 * time.Millisecond
 )
@@ -54,11 +56,17 @@ func (r *runner) Run(ctx context.Context, c command.Command) (command.Output, er
 		return out, err
 	}
 	code, err := r.exitCode(ctx, exec.ID)
+	if err == nil && code == 0 {
+		return out, nil
+	}
+	gone := r.gone(ctx)
 	switch {
 	case err != nil:
 		return out, r.refused(ctx, err)
-	case code == 0:
-		return out, nil
+	case gone != nil:
+		return out, gone
+	case code == killed:
+		return out, fmt.Errorf("%s was killed there: the node went away, or ran out of memory", c.Argv[0])
 	case strings.Contains(out.Stdout+out.Stderr, "executable file not found"):
 		return out, fmt.Errorf("%w: %s", command.ErrNotFound, c.Argv[0])
 	default:
@@ -107,8 +115,8 @@ func (r *runner) talk(parent context.Context, attached client.ExecAttachResult, 
 	}
 }
 
-// feed writes the program's input and ends it. There is no way to end the program itself: so input that breaks is spoilt
-// before it is ended, with bytes that are no tar header, because a tar that ends between two members passes for whole.
+// feed writes the program's input and ends it. There is no way to end the program itself: so input that breaks, which is a
+// tar, is spoilt before it is ended, because one that ends between two members passes for whole.
 func (r *runner) feed(ctx context.Context, attached client.ExecAttachResult, c command.Command, fail func(error)) {
 	w := &patient{conn: attached.Conn, ctx: ctx, stall: r.stall}
 	err := c.Stdin(ctx, w)
@@ -120,9 +128,20 @@ func (r *runner) feed(ctx context.Context, attached client.ExecAttachResult, c c
 	default:
 		fail(err)
 		_ = attached.Conn.SetWriteDeadline(time.Now().Add(parting))
-		_, _ = attached.Conn.Write(bytes.Repeat([]byte{0xff}, 1024))
+		_, _ = attached.Conn.Write(spoil(w.n))
 	}
 	_ = attached.CloseWrite()
+}
+
+// spoil is what makes a tar of n bytes one that no reader takes for whole. It goes past any padding, is no header, and
+// leaves the tar with a broken block at its end, so that it is no rest of a member either.
+func spoil(n int64) []byte {
+	const block = 512
+	bad := bytes.Repeat([]byte{0xff}, 2*block)
+	if n%block == 0 {
+		bad = append(bad, 0xff)
+	}
+	return bad
 }
 
 // patient is a connection that must take something within a time. It remembers if it did not.
@@ -130,6 +149,7 @@ type patient struct {
 	conn  net.Conn
 	ctx   context.Context
 	stall time.Duration
+	n     int64 // bytes taken
 	err   error
 }
 
@@ -140,6 +160,7 @@ func (p *patient) Write(data []byte) (int, error) {
 		return 0, context.Cause(p.ctx)
 	}
 	n, err := p.conn.Write(data)
+	p.n += int64(n)
 	if err != nil {
 		p.err = err
 	}
@@ -160,6 +181,19 @@ func (r *runner) exitCode(ctx context.Context, id string) (int, error) {
 			return 0, context.Cause(ctx)
 		case <-time.After(poll):
 		}
+	}
+}
+
+// gone says that the node went away while a program ran in it.
+func (r *runner) gone(ctx context.Context) error {
+	found, err := r.api.ContainerInspect(ctx, r.node.id, client.ContainerInspectOptions{})
+	switch {
+	case cerrdefs.IsNotFound(err):
+		return errors.New("it went away: its container was removed")
+	case err == nil && found.Container.State != nil && !found.Container.State.Running:
+		return fmt.Errorf("it went away: its container is %s", oneline.Of(string(found.Container.State.Status)))
+	default:
+		return nil
 	}
 }
 

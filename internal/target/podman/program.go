@@ -143,7 +143,7 @@ type programError struct {
 func (e *programError) Error() string {
 	said := oneline.Of(strings.TrimPrefix(e.cause.Output.Stderr, "Error: "))
 	if said == "" {
-		said = oneline.Of(e.cause.Error())
+		said = e.cause.Reason()
 	}
 	text := "podman " + e.what + ": " + said
 	if advice := advise(said); advice != "" {
