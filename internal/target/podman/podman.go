@@ -5,6 +5,7 @@
 package podman
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,8 @@ type Options struct {
 	Getenv func(string) string
 	// Runner runs podman; nil is command.Host.
 	Runner command.Runner
+	// Socket is where the service listens as a rule; "" is /run/podman/podman.sock.
+	Socket string
 	// Timeout bounds the first question. 0 is DefaultTimeout. A load is not bounded.
 	Timeout time.Duration
 }
@@ -57,9 +60,8 @@ func New(opts Options) *Podman {
 	if opts.Runner == nil {
 		opts.Runner = command.Host{}
 	}
-	if opts.Timeout == 0 {
-		opts.Timeout = DefaultTimeout
-	}
+	opts.Timeout = cmp.Or(opts.Timeout, DefaultTimeout)
+	opts.Socket = cmp.Or(opts.Socket, usualSocket)
 	return &Podman{opts: opts, socket: opts.Getenv("CONTAINER_HOST")}
 }
 
@@ -96,7 +98,7 @@ func (p *Podman) open(ctx context.Context) (target.Target, error) {
 
 func (p *Podman) choose(ctx context.Context) (target.Target, error) {
 	if p.socket != "" {
-		return p.service(ctx, p.socket)
+		return p.service(ctx, p.socket, "")
 	}
 	asking, cancel := context.WithTimeout(ctx, p.opts.Timeout)
 	defer cancel()
@@ -106,7 +108,7 @@ func (p *Podman) choose(ctx context.Context) (target.Target, error) {
 	case err == nil:
 		return local, nil
 	case errors.Is(err, command.ErrNotFound):
-		return p.service(ctx, "unix://"+p.usual())
+		return p.service(ctx, "unix://"+p.usual(), "podman is not on PATH, and ")
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("asking podman: %w", context.Cause(ctx))
 	case asking.Err() != nil:
@@ -118,20 +120,20 @@ func (p *Podman) choose(ctx context.Context) (target.Target, error) {
 
 // usual is the system's socket, or the user's own where only that is there.
 func (p *Podman) usual() string {
-	if runtime := p.opts.Getenv("XDG_RUNTIME_DIR"); runtime != "" && !socket.Is(usualSocket) {
+	if runtime := p.opts.Getenv("XDG_RUNTIME_DIR"); runtime != "" && !socket.Is(p.opts.Socket) {
 		if own := filepath.Join(runtime, "podman", "podman.sock"); socket.Is(own) {
 			return own
 		}
 	}
-	return usualSocket
+	return p.opts.Socket
 }
 
 // service is podman behind its socket: a Docker engine, but for what it does with digests, which Docker's classic store
-// forgets and podman keeps.
-func (p *Podman) service(ctx context.Context, host string) (target.Target, error) {
+// forgets and podman keeps. What else was tried goes before the reason why it is not there.
+func (p *Podman) service(ctx context.Context, host, tried string) (target.Target, error) {
 	if path, ok := strings.CutPrefix(host, "unix://"); ok {
 		if problem := daemon().Problem(ctx, path, os.Getuid()); problem != "" && ctx.Err() == nil {
-			return nil, fmt.Errorf("%w: %s", target.ErrUnavailable, problem)
+			return nil, fmt.Errorf("%w: %s%s", target.ErrUnavailable, tried, problem)
 		}
 	}
 	return docker.New(docker.Options{Host: host, Timeout: p.opts.Timeout})
