@@ -5,8 +5,8 @@
 // thousands of runs are needed does it call the packages inside.
 //
 // The suite runs as root with PULLONCE_E2E=1, as .ci/run does. Debian's daemon is the engine with the classic store. A
-// folder named by PULLONCE_E2E_BIN, with dockerd, containerd and containerd-shim-runc-v2 in it, adds a current engine
-// with the containerd store.
+// folder named by PULLONCE_E2E_BIN, with dockerd, containerd, containerd-shim-runc-v2 and distribution's registry in it,
+// adds a current engine with the containerd store, and a current registry beside Debian's.
 package e2e
 
 import (

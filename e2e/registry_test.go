@@ -39,16 +39,17 @@ func startRegistry(t *testing.T, storage string) *registry {
 }
 
 func launchRegistry(dir, storage string) (*registry, error) {
+	return launchRegistryAs(dir, "docker-registry", fmt.Sprintf("storage: {filesystem: {rootdirectory: %q}}\n", storage))
+}
+
+// launchRegistryAs starts a program that is configured as docker-registry is, with some more of a configuration.
+func launchRegistryAs(dir, program, more string) (*registry, error) {
 	config := filepath.Join(dir, "registry.yml")
-	err := os.WriteFile(config, fmt.Appendf(nil, `version: 0.1
-log: {level: info}
-storage: {filesystem: {rootdirectory: %q}}
-http: {addr: "127.0.0.1:0"}
-`, storage), 0o644)
-	if err != nil {
+	head := "version: 0.1\nlog: {level: info}\nhttp: {addr: \"127.0.0.1:0\"}\n"
+	if err := os.WriteFile(config, []byte(head+more), 0o644); err != nil {
 		return nil, err
 	}
-	p, err := launch(dir, "registry", []string{"PATH=" + os.Getenv("PATH")}, "docker-registry", "serve", config)
+	p, err := launch(dir, "registry", []string{"PATH=" + os.Getenv("PATH")}, program, "serve", config)
 	if err != nil {
 		return nil, err
 	}

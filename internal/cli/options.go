@@ -44,7 +44,7 @@ type pinOptions struct {
 
 // storeOption says where entries live.
 type storeOption struct {
-	Store string `default:"auto" placeholder:"STORE" help:"Where entries live: auto (the Actions cache in a workflow), actions or dir:PATH."`
+	Store string `default:"auto" placeholder:"STORE" help:"Where entries live: auto (the Actions cache in a workflow), actions, dir:PATH or oci://REGISTRY/REPOSITORY."`
 }
 
 // registryOptions say how registries are asked.

@@ -48,6 +48,10 @@ func TestClassify(t *testing.T) {
 		{status: 401, what: "401, 403", class: retry.Uncertain},
 		{status: 403, what: "401, 403", class: retry.Uncertain},
 		{status: 404, text: `{"errors":[{"code":"DENIED"}]}`, what: "`denied`, `unauthorized`", class: retry.Uncertain},
+		{
+			status: 400, text: `{"errors":[{"code":"MANIFEST_BLOB_UNKNOWN"}]}`, class: retry.Uncertain,
+			what: "`manifest_blob_unknown`, `digest_invalid`, `blob_upload_unknown`, `blob_upload_invalid`",
+		},
 		{status: 404, text: "manifest unknown", what: "other 4xx", class: retry.Permanent},
 		{status: 400, what: "other 4xx", class: retry.Permanent},
 		{status: 410, what: "other 4xx", class: retry.Permanent},

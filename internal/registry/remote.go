@@ -91,13 +91,16 @@ func (c *Client) remoteFault(ctx context.Context, domain string, err error) erro
 // answeredFault is for the answers that a carrier lets pass and the remote package refuses.
 func (c *Client) answeredFault(domain string, answer *transport.Error) *Fault {
 	var said []string
+	var codes strings.Builder
 	for _, d := range answer.Errors {
-		said = append(said, strings.TrimPrefix(strings.ToLower(string(d.Code))+": "+d.Message, ": "))
+		code := strings.ToLower(string(d.Code))
+		fmt.Fprintf(&codes, "%q ", code)
+		said = append(said, strings.TrimPrefix(code+": "+d.Message, ": "))
 	}
 	status := fmt.Sprintf("%d %s", answer.StatusCode, http.StatusText(answer.StatusCode))
 	return &Fault{
 		Host: domain, Status: answer.StatusCode,
-		class: classify(observation{status: answer.StatusCode}).class,
+		class: classify(observation{status: answer.StatusCode, text: codes.String()}).class,
 		text:  strings.TrimSuffix(strings.TrimSpace(status)+": "+clean(c.secrets.hide(strings.Join(said, "; "))), ": "),
 	}
 }

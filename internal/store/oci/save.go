@@ -104,7 +104,7 @@ func (p *push) send(ctx context.Context, d ocispec.Descriptor, open func() (io.R
 	if err != nil {
 		return err
 	}
-	err = p.client.Do(ctx, p.home, func(ctx context.Context) error {
+	err = p.do(ctx, func(ctx context.Context) error {
 		return origin.blame(p.pusher.Upload(ctx, p.repository, layer))
 	})
 	if err != nil {
@@ -186,8 +186,17 @@ func (p *push) putEntry(ctx context.Context) error {
 	return err
 }
 
+// do makes calls of the pushing client on the schedule, in the name of the entry.
+func (p *push) do(ctx context.Context, op func(context.Context) error) error {
+	ref, err := p.tagged(p.key)
+	if err != nil {
+		return err
+	}
+	return p.client.Do(ctx, ref, op)
+}
+
 func (p *push) put(ctx context.Context, ref name.Reference, d document) error {
-	return p.client.Do(ctx, p.home, func(ctx context.Context) error { return p.pusher.Put(ctx, ref, d) })
+	return p.do(ctx, func(ctx context.Context) error { return p.pusher.Put(ctx, ref, d) })
 }
 
 // document is a manifest that is put as it is.
