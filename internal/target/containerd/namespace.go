@@ -1,6 +1,7 @@
 package containerd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -37,7 +38,7 @@ func (n *Namespace) Load(ctx context.Context, img image.Image) (target.Result, e
 		return target.Result{}, err
 	}
 	defer unlockImage()
-	unlockName, err := n.names.Lock(ctx, img.Reference().Tagged())
+	unlockName, err := n.names.Lock(ctx, cmp.Or(img.Reference().Tagged(), img.Reference().String()))
 	if err != nil {
 		return target.Result{}, err
 	}

@@ -46,7 +46,7 @@ type Docker struct {
 	timeout  time.Duration
 	known    atomic.Pointer[daemon]
 	// images and names serialise what two loads of this process would do to one image or to one name.
-	images, names locks
+	images, names target.Locks
 }
 
 var _ target.Target = (*Docker)(nil)

@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/pullonce/pullonce/internal/target/socket"
 )
 
 // usualSocket is where a daemon with root's rights listens.
@@ -113,18 +115,13 @@ func parseHost(host, source string) (endpoint, error) {
 func usual(system string, getenv func(string) string) endpoint {
 	e := endpoint{scheme: "unix", address: system}
 	runtime := getenv("XDG_RUNTIME_DIR")
-	if isSocket(system) || runtime == "" {
+	if socket.Is(system) || runtime == "" {
 		return e
 	}
-	if rootless := filepath.Join(runtime, "docker.sock"); isSocket(rootless) {
+	if rootless := filepath.Join(runtime, "docker.sock"); socket.Is(rootless) {
 		return endpoint{scheme: "unix", address: rootless, source: "rootless"}
 	}
 	return e
-}
-
-func isSocket(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().Type() == fs.ModeSocket
 }
 
 // defaultContext is the docker context that is no file: the usual socket.

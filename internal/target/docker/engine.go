@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
 	imageapi "github.com/moby/moby/api/types/image"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/pullonce/pullonce/internal/image"
 	"github.com/pullonce/pullonce/internal/oneline"
+	"github.com/pullonce/pullonce/internal/target"
 )
 
 // apiManifests is the first API version whose image inspect lists manifests (Docker 28). A containerd store behind an
@@ -78,31 +78,17 @@ func (d *Docker) tag(ctx context.Context, id, name string) error {
 	return nil
 }
 
-// Cleaning up goes on when the load was cancelled, but then it has to be done before the process is.
-const (
-	cleanUpTime   = 30 * time.Second
-	cancelledTime = time.Second
-)
-
-func cleaning(ctx context.Context) (context.Context, context.CancelFunc) {
-	limit := cleanUpTime
-	if ctx.Err() != nil {
-		limit = cancelledTime
-	}
-	return context.WithTimeout(context.WithoutCancel(ctx), limit)
-}
-
 // cleanUp removes an image that the load left behind, as far as nothing else uses it. The load has failed already, so
 // that what fails here has nobody to tell.
 func (d *Docker) cleanUp(ctx context.Context, ref string) {
-	ctx, cancel := cleaning(ctx)
+	ctx, cancel := target.Cleaning(ctx)
 	defer cancel()
 	_, _ = d.api.ImageRemove(ctx, ref, client.ImageRemoveOptions{PruneChildren: true})
 }
 
 // undo gives the name back to the image that had it, or takes it away, unless somebody else moved it meanwhile.
 func (l load) undo(ctx context.Context, name, before string) {
-	ctx, cancel := cleaning(ctx)
+	ctx, cancel := target.Cleaning(ctx)
 	defer cancel()
 	now, err := l.find(ctx, name, l.img)
 	ours := err == nil && slices.Contains(l.ids(), now.id)

@@ -39,9 +39,9 @@ func (d *Docker) Load(ctx context.Context, img image.Image) (target.Result, erro
 }
 
 func (l load) run(ctx context.Context) (target.Result, error) {
-	unlock, err := l.images.lock(ctx, l.img.Manifest().Digest.String())
+	unlock, err := l.images.Lock(ctx, l.img.Manifest().Digest.String())
 	if err != nil {
-		return target.Result{}, fmt.Errorf("waiting for another load of it: %w", err)
+		return target.Result{}, err
 	}
 	defer unlock()
 
@@ -183,9 +183,9 @@ func (l load) unresolvable(ctx context.Context) ([]string, error) {
 // image that had the tag is returned; on an error it has it again.
 func (l load) name(ctx context.Context, id string) (replaced string, err error) {
 	tagged := l.img.Reference().Tagged()
-	unlock, err := l.names.lock(ctx, tagged)
+	unlock, err := l.names.Lock(ctx, tagged)
 	if err != nil {
-		return "", fmt.Errorf("waiting for another load of the name: %w", err)
+		return "", err
 	}
 	defer unlock()
 

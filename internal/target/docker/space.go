@@ -1,8 +1,7 @@
 package docker
 
 import (
-	"fmt"
-
+	"github.com/pullonce/pullonce/internal/disk"
 	"github.com/pullonce/pullonce/internal/image"
 )
 
@@ -11,21 +10,10 @@ import (
 // spools it, beside what that unpacks to, which is no smaller.
 func (l load) room(first int) error {
 	root := l.daemon.root
-	if l.endpoint.scheme != "unix" || root == "" {
+	if l.endpoint.scheme != "unix" {
 		return nil
 	}
-	free, ok := freeSpace(root)
-	if !ok {
-		return nil
-	}
-	return enough(root, 2*sizeFrom(l.img, first), free)
-}
-
-func enough(root string, need, free int64) error {
-	if free >= need {
-		return nil
-	}
-	return fmt.Errorf("there would be no space left on device: at least %s are needed, %s are free at %s", megabytes(need), megabytes(free), root)
+	return disk.Room(root, 2*sizeFrom(l.img, first))
 }
 
 // sizeFrom is the size of img's layers without the first ones.
@@ -35,5 +23,3 @@ func sizeFrom(img image.Image, first int) (n int64) {
 	}
 	return n
 }
-
-func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }

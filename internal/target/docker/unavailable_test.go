@@ -3,16 +3,13 @@ package docker
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -113,20 +110,6 @@ func greet(listener net.Listener) {
 		_, _ = fmt.Fprint(conn, "SSH-2.0-hello\r\n")
 		_ = conn.Close()
 	}
-}
-
-func TestPermissionNamesUserAndSocket(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "docker.sock")
-	require.NoError(t, os.WriteFile(path, nil, 0o660))
-	require.NoError(t, os.Chmod(path, 0o660))
-	info, err := os.Stat(path)
-	require.NoError(t, err)
-	uid, gid := owner(info)
-	require.Equal(t, fmt.Sprintf("uid 1001 may not use %s (uid %s, gid %s, mode 0660): add the user to the socket's group (gid %s), or run as root",
-		path, uid, gid, gid), dialProblem(path, 1001, info, &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.EACCES)}))
-	require.Equal(t, "connecting to "+path+": wrong day", dialProblem(path, 1001, info, errors.New("wrong\nday")))
-	require.ErrorIs(t, syscall.EACCES, fs.ErrPermission)
 }
 
 func TestCancelledQuestionIsNoVerdict(t *testing.T) {

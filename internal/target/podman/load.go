@@ -1,6 +1,7 @@
 package podman
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +31,7 @@ func (p *program) Load(ctx context.Context, img image.Image) (target.Result, err
 		return target.Result{}, err
 	}
 	defer unlockImage()
-	unlockName, err := p.names.Lock(ctx, img.Reference().Tagged())
+	unlockName, err := p.names.Lock(ctx, cmp.Or(img.Reference().Tagged(), img.Reference().String()))
 	if err != nil {
 		return target.Result{}, err
 	}
