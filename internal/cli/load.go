@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"errors"
 	"time"
 
@@ -60,6 +61,14 @@ func (c *loadCommand) run(ctx context.Context, s *session) (ExitCode, error) {
 	}
 	planned := plan.Plan{Items: lane.Items(selected, platform.Host(), c.KeySalt)}
 	return exitOf(done), s.outputs(planned, done,
-		output{"loaded", references(done, report.Present, report.Cache, report.Registry)},
+		output{"loaded", inEveryTarget(done)},
 		output{"missed", references(done, report.Nowhere, report.Registry)})
+}
+
+// inEveryTarget are the references of the images that no target lacks.
+func inEveryTarget(done report.Report) []string {
+	lacking := references(done, report.Nowhere)
+	return slices.DeleteFunc(references(done, report.Present, report.Cache, report.Registry), func(ref string) bool {
+		return slices.Contains(lacking, ref)
+	})
 }
