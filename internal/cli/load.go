@@ -2,8 +2,8 @@ package cli
 
 import (
 	"context"
-	"slices"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/pullonce/pullonce/internal/lane"
