@@ -160,3 +160,19 @@ func breaking(img image.Image, at int64, cause error) image.Image {
 type failingReader struct{ err error }
 
 func (f failingReader) Read([]byte) (int, error) { return 0, f.err }
+
+// A disk that is too small is told of before anything is read, with the numbers.
+func TestTargetsDiskTooSmall(t *testing.T) {
+	gate(t)
+	for _, e := range engines() {
+		t.Run("containerd-"+e.version(), func(t *testing.T) {
+			p := e.startContainerdOn(t, 24<<20)
+			img, opened := counted(large(t, "e2e.test/large:1"))
+			_, err := p.target(t).Load(t.Context(), img)
+			require.ErrorContains(t, err, "there would be no space left on device: at least ")
+			require.ErrorContains(t, err, " MB are free at "+p.dir)
+			require.Zero(t, opened.Load())
+			require.Empty(t, p.names(t))
+		})
+	}
+}

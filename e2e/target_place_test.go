@@ -135,7 +135,16 @@ restrict_oom_score_adj = true
 
 func (e engine) startContainerd(t *testing.T) *containerdPlace {
 	t.Helper()
+	return e.startContainerdOn(t, 0)
+}
+
+// startContainerdOn is startContainerd with a disk that has room for size bytes; 0 is no bound.
+func (e engine) startContainerdOn(t *testing.T, size int64) *containerdPlace {
+	t.Helper()
 	dir := tempDir(t)
+	if size > 0 {
+		mountTmpfs(t, filepath.Join(dir, "root"), size)
+	}
 	p := &containerdPlace{engine: e, dir: dir, socket: filepath.Join(dir, "c.sock"), ctr: e.path(t, "ctr")}
 	c := start(t, dir, "containerd", e.env(), e.path(t, "containerd"), "--address", p.socket, "--root", filepath.Join(dir, "root"),
 		"--state", filepath.Join(dir, "state"), "--config", writeFile(t, dir, "containerd.toml", criConfig))

@@ -2,6 +2,7 @@ package containerd
 
 import (
 	"testing"
+	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -21,5 +22,19 @@ func TestSnapshotterOf(t *testing.T) {
 			t.Parallel()
 			require.Equal(t, test.want, snapshotterOf(test.config))
 		})
+	}
+}
+
+func TestConfigOfK3sAndRKE2(t *testing.T) {
+	t.Parallel()
+	config := &fstest.MapFile{Data: []byte("version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".containerd]\nsnapshotter = \"stargz\"\n")}
+	for _, distribution := range []string{"k3s", "rke2"} {
+		files := fstest.MapFS{"var/lib/rancher/" + distribution + "/agent/etc/containerd/config.toml": config}
+		c := New(Options{Address: k3sSocket, Files: files})
+		require.Equal(t, "stargz", snapshotterOf(c.config(t.Context())), distribution)
+		c = New(Options{Address: "/elsewhere.sock", Files: files})
+		require.Empty(t, c.config(t.Context()), "it is another's")
+		c = New(Options{Address: k3sSocket, Files: files, Getenv: func(string) string { return "native" }})
+		require.Empty(t, c.config(t.Context()), "ctr reads the variable itself")
 	}
 }
