@@ -47,7 +47,7 @@ func runAct(t *testing.T, images []string, host string) act {
 		"--var", "IMAGES="+strings.Join(images, "\n"), "--var", "STORE="+filepath.Join(dir, "store"), "--var", "RESULTS="+a.results)
 	cmd.Dir = a.clone
 	cmd.Env = []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(dir, "home"), "GOPROXY=off",
+		"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(dir, "home"), "GOPROXY=off", "ACT_DISABLE_VERSION_CHECK=1",
 		"GOCACHE=" + machine(t, "go", "env", "GOCACHE"), "GOMODCACHE=" + machine(t, "go", "env", "GOMODCACHE"),
 	}
 	var log bytes.Buffer

@@ -35,6 +35,8 @@ type example struct {
 	platforms int
 	// silent says that not every image is run, where it would say its name.
 	silent bool
+	// azurite keeps the cache's blobs in an Azurite; else they are in memory.
+	azurite bool
 	// prepare is called before the run, check after it; nil is nothing.
 	prepare, check func(t *testing.T, u *user)
 }
@@ -42,7 +44,7 @@ type example struct {
 // exampleRuns are the runs by file. Programs that this machine has not (helm, kind, Compose, buildx) are stand-ins from
 // testdata, and so are the actions of GitHub: cache, artifacts, github-script.
 var exampleRuns = map[string]example{
-	"basic.yml":         {check: warmIsFree},
+	"basic.yml":         {azurite: true, check: warmIsFree},
 	"job-per-image.yml": {check: warmIsFree},
 	"official-cache.yml": {check: func(t *testing.T, u *user) {
 		require.Empty(t, u.cache.Requests(), "pullonce itself asked the service")
@@ -181,7 +183,7 @@ func newUser(t *testing.T, workflow string, e example) *user {
 	u.daemon = engine{name: "classic"}.start(t)
 	u.public = startPublic(t, u.images...)
 	var err error
-	u.cache, err = cachetest.Start(cachetest.New(cachetest.Options{ReadOnly: e.readOnly}))
+	u.cache, err = cachetest.Start(cachetest.New(cachetest.Options{ReadOnly: e.readOnly, Blobs: e.blobs(t)}))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, u.cache.Close()) })
 
@@ -195,6 +197,22 @@ func newUser(t *testing.T, workflow string, e example) *user {
 		machine(t, append([]string{"git", "-C", u.path("repo"), "-c", "user.name=e2e", "-c", "user.email=e2e@localhost"}, argv...)...)
 	}
 	return u
+}
+
+// blobs are where the cache service keeps them; nil is in memory.
+func (e example) blobs(t *testing.T) cachetest.Blobs {
+	t.Helper()
+	if !e.azurite {
+		return nil
+	}
+	folder, err := os.UserCacheDir()
+	require.NoError(t, err)
+	modules, err := cachetest.InstallModules(t.Context(), "cache", filepath.Join(folder, "pullonce-ci"))
+	require.NoError(t, err)
+	a, err := cachetest.StartAzurite(t.Context(), cachetest.AzuriteOptions{Modules: filepath.Join(modules, "node_modules"), Dir: tempDir(t)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, a.Close()) })
+	return a
 }
 
 // imagesOf are the images of the examples' list as an example changes them.
@@ -244,7 +262,7 @@ func (u *user) run(t *testing.T) {
 	for _, image := range u.images {
 		require.True(t, u.silent || strings.Contains(u.log, "this is "+image), image)
 	}
-	for _, bad := range []string{"degraded", "failure", "::warning", "::error"} {
+	for _, bad := range []string{"degraded", "failure", "::warning", "::error", cachetest.Token} {
 		require.NotContains(t, u.log, bad)
 	}
 	require.Empty(t, machine(t, "git", "-C", u.path("repo"), "status", "--porcelain"), "the run changed the checkout")
