@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"path"
 
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
@@ -59,9 +60,7 @@ type dockerImage struct {
 }
 
 // makeHead is the last stage of New: it writes the archive's head.
-func (img *Image) makeHead(Parts) error { return img.writeHead(img.index(), img.dockerImage()) }
-
-func (img *Image) writeHead(index ocispec.Index, docker dockerImage) error {
+func (img *Image) makeHead(Parts) error {
 	var head bytes.Buffer
 	for _, own := range []struct {
 		name string
@@ -69,8 +68,8 @@ func (img *Image) writeHead(index ocispec.Index, docker dockerImage) error {
 	}{
 		{metadataName, img.metadata()},
 		{ocispec.ImageLayoutFile, ocispec.ImageLayout{Version: ocispec.ImageLayoutVersion}},
-		{ocispec.ImageIndexFile, index},
-		{dockerName, []dockerImage{docker}},
+		{ocispec.ImageIndexFile, img.index()},
+		{dockerName, []dockerImage{img.dockerImage()}},
 	} {
 		data, err := json.Marshal(own.doc)
 		if err != nil {
@@ -81,7 +80,7 @@ func (img *Image) writeHead(index ocispec.Index, docker dockerImage) error {
 		}
 	}
 	for _, doc := range img.documents() {
-		if err := appendMember(&head, blobName(doc.Digest), doc.Data); err != nil {
+		if err := appendMember(&head, img.blobName(doc.Digest), doc.Data); err != nil {
 			return err
 		}
 	}
@@ -116,28 +115,31 @@ func (img Image) metadata() metadata {
 // index is the layout's index.json: one descriptor, because skopeo and podman refuse two. Containerd takes the image's
 // name from the first annotation, OCI tools from the second.
 func (img Image) index() ocispec.Index {
-	root := img.root.Descriptor()
-	name, ref := img.ref.Tagged(), img.ref.Tag()
-	if name == "" {
-		name, ref = img.ref.WithDigest(img.root.Digest), img.root.Digest.String()
-	}
-	root.Annotations = map[string]string{annotationContainerdName: name, ocispec.AnnotationRefName: ref}
-	return ocispec.Index{
+	index := ocispec.Index{
 		Versioned: specs.Versioned{SchemaVersion: 2},
 		MediaType: ocispec.MediaTypeImageIndex,
-		Manifests: []ocispec.Descriptor{root},
+		Manifests: []ocispec.Descriptor{img.root.Descriptor()},
 	}
+	if img.form.naming == unnamed {
+		return index
+	}
+	name, ref := img.ref.Tagged(), img.ref.Tag()
+	if name == "" || img.form.naming == byDigest {
+		name, ref = img.ref.WithDigest(img.root.Digest), img.root.Digest.String()
+	}
+	index.Manifests[0].Annotations = map[string]string{annotationContainerdName: name, ocispec.AnnotationRefName: ref}
+	return index
 }
 
 // dockerImage is the image as Docker's classic store loads it. It refuses names without a tag, so an image by digest
 // alone has none.
 func (img Image) dockerImage() dockerImage {
-	d := dockerImage{Config: blobName(img.config.Digest), Layers: make([]string, len(img.layers))}
-	if tagged := img.ref.Tagged(); tagged != "" {
+	d := dockerImage{Config: img.blobName(img.config.Digest), Layers: make([]string, len(img.layers))}
+	if tagged := img.ref.Tagged(); tagged != "" && img.form.naming == byReference {
 		d.RepoTags = []string{tagged}
 	}
 	for i, l := range img.layers {
-		d.Layers[i] = blobName(l.Descriptor.Digest)
+		d.Layers[i] = img.blobName(l.Descriptor.Digest)
 	}
 	return d
 }
@@ -202,7 +204,10 @@ func header(name string, size int64) ([]byte, error) {
 	return block.Bytes(), nil
 }
 
-// blobName is the member that holds the blob d, from the OCI image layout.
+// blobName is the member that holds the blob d.
+func (img Image) blobName(d digest.Digest) string { return path.Join(img.form.folder, blobName(d)) }
+
+// blobName is the place of the blob d in the OCI image layout.
 func blobName(d digest.Digest) string { return "blobs/" + d.Algorithm().String() + "/" + d.Encoded() }
 
 // padded is size rounded up to whole blocks.

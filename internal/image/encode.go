@@ -31,7 +31,7 @@ func encodeFrom(ctx context.Context, w io.Writer, img Image, first int) error {
 }
 
 func (img Image) encodeLayer(ctx context.Context, w io.Writer, s stored, buf []byte) error {
-	h, err := header(blobName(img.layers[s.layer].Descriptor.Digest), s.size)
+	h, err := header(img.blobName(img.layers[s.layer].Descriptor.Digest), s.size)
 	if err != nil {
 		return err
 	}

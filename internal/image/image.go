@@ -70,6 +70,7 @@ type Image struct {
 	layers                 []Layer
 	source                 Source
 	observe                func(n int)
+	form                   form
 	head                   []byte // what the archive holds before the layers
 }
 

@@ -2,6 +2,7 @@ package target
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"sync"
 	"time"
@@ -71,3 +72,6 @@ func Runs(img image.Image, on platform.Platform) error {
 	}
 	return fmt.Errorf("the image is for %s, containers here are %s: pin it for that platform, with platforms=%s", p, on, on)
 }
+
+// Apart is img with an archive that containerd's importer can't mix up with that of another load: see image.Below.
+func Apart(img image.Image) (image.Image, error) { return img.Below("pullonce-" + rand.Text()) }

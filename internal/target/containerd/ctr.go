@@ -15,6 +15,7 @@ import (
 	"github.com/pullonce/pullonce/internal/command"
 	"github.com/pullonce/pullonce/internal/image"
 	"github.com/pullonce/pullonce/internal/platform"
+	"github.com/pullonce/pullonce/internal/target"
 )
 
 // Ctr is a containerd behind its ctr command (containerd, cmd/ctr, 1.6 to 2.x).
@@ -107,6 +108,9 @@ func (c *Ctr) Find(ctx context.Context, names []string, digests []digest.Digest)
 func (c *Ctr) Import(ctx context.Context, img image.Image) error {
 	d, err := c.dialect(ctx)
 	if err != nil {
+		return err
+	}
+	if img, err = target.Apart(img); err != nil {
 		return err
 	}
 	args := append([]string{"images", "import"}, d.local...)

@@ -14,6 +14,7 @@ import (
 	"github.com/pullonce/pullonce/internal/command"
 	"github.com/pullonce/pullonce/internal/image"
 	"github.com/pullonce/pullonce/internal/platform"
+	"github.com/pullonce/pullonce/internal/target"
 )
 
 // Nerdctl is a containerd behind nerdctl, for hosts that have no ctr.
@@ -71,7 +72,11 @@ func (c *Nerdctl) Find(ctx context.Context, names []string, digests []digest.Dig
 
 // Import implements Client.
 func (c *Nerdctl) Import(ctx context.Context, img image.Image) error {
-	_, err := c.run(ctx, func(ctx context.Context, w io.Writer) error { return image.Encode(ctx, w, img) }, "load", "--quiet")
+	img, err := target.Apart(img)
+	if err != nil {
+		return err
+	}
+	_, err = c.run(ctx, func(ctx context.Context, w io.Writer) error { return image.Encode(ctx, w, img) }, "load", "--quiet")
 	return err
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pullonce/pullonce/internal/image"
 	"github.com/pullonce/pullonce/internal/oneline"
+	"github.com/pullonce/pullonce/internal/target"
 )
 
 // maxAnswer bounds what a daemon may answer to a load, in bytes. Without progress lines it says a few hundred.
@@ -39,13 +40,9 @@ func (l load) sendFrom(ctx context.Context, first int, known bool) (sent int64, 
 	if err := l.room(first); err != nil {
 		return 0, err
 	}
-	img, id := l.img, l.ids()[0]
-	if img.Reference().Tag() != "" {
-		if img, err = img.Unnamed(); err != nil {
-			return 0, err
-		}
-	} else {
-		id = l.references()[0]
+	img, id, err := l.sending()
+	if err != nil {
+		return 0, err
 	}
 	sent, err = l.send(ctx, img, first)
 	if err == nil {
@@ -57,6 +54,21 @@ func (l load) sendFrom(ctx context.Context, first int, known bool) (sent int64, 
 		l.cleanUp(ctx, id)
 	}
 	return sent, l.aboutZstd(err)
+}
+
+// sending is the image in the form in which it is sent, and what proves that it has arrived.
+func (l load) sending() (img image.Image, id string, err error) {
+	img, id = l.img, l.references()[0]
+	if img.Reference().Tag() != "" {
+		id = l.ids()[0]
+		if img, err = img.Unnamed(); err != nil {
+			return image.Image{}, "", err
+		}
+	}
+	if l.daemon.containerd {
+		img, err = target.Apart(img)
+	}
+	return img, id, err
 }
 
 // aboutZstd adds to what an engine says that is too old for the image's layers. Docker reads zstd from 23.0 on, which

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,4 +41,24 @@ func documents(t *testing.T, archive []byte) map[string]string {
 		require.NoError(t, err)
 		members[h.Name] = string(data)
 	}
+}
+
+func TestBelowKeepsTheBlobsApart(t *testing.T) {
+	t.Parallel()
+	img := imagetest.New(t, imagetest.Options{Index: true, Layers: 2})
+	unnamed, err := img.Unnamed()
+	require.NoError(t, err)
+	below, err := unnamed.Below("load-1")
+	require.NoError(t, err)
+
+	members := documents(t, encoded(t, below))
+	for name := range members {
+		if strings.Contains(name, "blobs/") {
+			require.True(t, strings.HasPrefix(name, "load-1/blobs/sha256/"), name)
+		}
+	}
+	require.Contains(t, members["manifest.json"], `"load-1/blobs/sha256/`)
+	require.Contains(t, members["manifest.json"], `"RepoTags":null`, "it stays unnamed")
+	require.Equal(t, documents(t, encoded(t, img))["oci-layout"], members["oci-layout"])
+	require.Len(t, members, len(documents(t, encoded(t, img))))
 }
