@@ -65,7 +65,7 @@ var allowed = map[string]string{
 	"simulate/simulatetest": "image platform reference registry regtest retry simulate",
 	"demo":                  "image lane pin plan platform prime reference registry regtest report retry store/dir target",
 	"lane":                  "image image/fanout pin plan platform reference registry report store target",
-	"cli": "audit demo gate image lane pin plan platform prime reference registry report retry store store/actions store/dir store/oci target " +
+	"cli": "audit demo gate image lane pin plan platform prime reference registry report retry simulate simulate/page store store/actions store/dir store/oci target " +
 		"target/containerd target/docker target/kind target/podman workflow",
 }
 

@@ -101,15 +101,20 @@ func (s *session) keep(mode string, write func(io.Writer) error) error {
 	if path == "" {
 		return nil
 	}
-	var b bytes.Buffer
-	if err := write(&b); err != nil {
-		return fmt.Errorf("keeping the report: %w", err)
-	}
-	if err := os.WriteFile(path+".tmp", b.Bytes(), 0o644); err != nil {
-		return fmt.Errorf("keeping the report: %w", err)
-	}
-	if err := os.Rename(path+".tmp", path); err != nil {
+	if err := writeWhole(path, write); err != nil {
 		return fmt.Errorf("keeping the report: %w", err)
 	}
 	return nil
+}
+
+// writeWhole writes a file that appears whole or not at all.
+func writeWhole(path string, write func(io.Writer) error) error {
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path+".tmp", b.Bytes(), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(path+".tmp", path)
 }

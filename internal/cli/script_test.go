@@ -162,7 +162,7 @@ func runner(ts *testscript.TestScript, neg bool, args []string) {
 func TestHelpNamesEveryCommand(t *testing.T) {
 	t.Parallel()
 	help := runHelp(t)
-	for _, command := range []string{"plan", "prime", "load", "gate", "audit", "inspect", "prune", "demo", "version"} {
+	for _, command := range []string{"plan", "prime", "load", "gate", "audit", "inspect", "prune", "demo", "simulate", "version"} {
 		if !strings.Contains(help, "\n  "+command+" ") {
 			t.Errorf("help does not name %q:\n%s", command, help)
 		}

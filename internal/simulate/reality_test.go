@@ -24,7 +24,7 @@ func TestTheModelAgreesWithTheClient(t *testing.T) {
 				real := field.Run(t.Context(), check.Strategy, seed, "registry.example", func(ip int) http.RoundTripper {
 					return field.Registry.Transport("192.0.2." + strconv.Itoa(ip))
 				})
-				compared := simulatetest.Compare(name, check, seed, real)
+				compared := simulatetest.Compare(t.Context(), name, check, seed, real)
 				t.Log(compared)
 				require.NoError(t, compared.Check())
 			})

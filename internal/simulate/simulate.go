@@ -9,6 +9,7 @@
 package simulate
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -61,8 +62,9 @@ const work = 1_000_000
 // points.
 func sweepRuns(s Setting, runs int) int { return min(runs, max(5, work/8/(s.Lanes*s.Images))) }
 
-// Run simulates each strategy over all seeds, and over the narrower matrices. An error is a setting that makes no sense.
-func Run(o Options) (Answer, error) {
+// Run simulates each strategy over all seeds, and over the narrower matrices. An error is a setting that makes no sense, or
+// the end of ctx.
+func Run(ctx context.Context, o Options) (Answer, error) {
 	if err := o.Setting.Validate(); err != nil {
 		return Answer{}, err
 	}
@@ -74,16 +76,16 @@ func Run(o Options) (Answer, error) {
 	}
 	a := Answer{Setting: o.Setting, Preset: o.Preset, Seed: o.Seed, Runs: o.Runs}
 	for _, strategy := range o.Strategies {
-		verdict, sample := judge(o.Setting, strategy, o.Seed, o.Runs)
+		verdict, sample := judge(ctx, o.Setting, strategy, o.Seed, o.Runs)
 		a.Strategies = append(a.Strategies, verdict)
 		a.Timelines = append(a.Timelines, Timeline{Strategy: strategy, Counted: sample.counted, Shed: sample.shed, Attempts: sample.attempts})
 	}
-	a.Widths = o.sweep(a.Strategies)
-	return a, nil
+	a.Widths = o.sweep(ctx, a.Strategies)
+	return a, context.Cause(ctx)
 }
 
 // sweep is how each strategy does at smaller widths of the same matrix; widest is how it does at the full width.
-func (o Options) sweep(widest []Verdict) []Width {
+func (o Options) sweep(ctx context.Context, widest []Verdict) []Width {
 	var widths []Width
 	for _, lanes := range grid(o.Setting.Lanes) {
 		narrow := o.Setting
@@ -92,7 +94,7 @@ func (o Options) sweep(widest []Verdict) []Width {
 		for i, strategy := range o.Strategies {
 			verdict := widest[i]
 			if lanes < o.Setting.Lanes {
-				verdict, _ = judge(narrow, strategy, o.Seed, sweepRuns(narrow, o.Runs))
+				verdict, _ = judge(ctx, narrow, strategy, o.Seed, sweepRuns(narrow, o.Runs))
 			}
 			w.Strategies = append(w.Strategies, verdict.share())
 		}
@@ -115,14 +117,17 @@ func grid(last int) []int {
 }
 
 // judge runs one strategy over its seeds and gives the first run as a sample.
-func judge(s Setting, strategy Strategy, seed uint64, runs int) (Verdict, Outcome) {
+func judge(ctx context.Context, s Setting, strategy Strategy, seed uint64, runs int) (Verdict, Outcome) {
 	outcomes := make([]Outcome, runs)
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range outcomes {
+		if ctx.Err() != nil {
+			break
+		}
 		group.Go(func() error {
 			own := seed + uint64(i)
-			outcomes[i] = Once(s, strategy, Places(s, own), own)
+			outcomes[i] = Once(ctx, s, strategy, Places(s, own), own)
 			return nil
 		})
 	}

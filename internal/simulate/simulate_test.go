@@ -1,7 +1,9 @@
 package simulate_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -25,8 +27,8 @@ func unlimited() simulate.Setting {
 }
 
 // once is a run of one strategy under seed 1.
-func once(s simulate.Setting, strategy simulate.Strategy) simulate.Outcome {
-	return simulate.Once(s, strategy, simulate.Places(s, 1), 1)
+func once(t *testing.T, s simulate.Setting, strategy simulate.Strategy) simulate.Outcome {
+	return simulate.Once(t.Context(), s, strategy, simulate.Places(s, 1), 1)
 }
 
 func TestWithoutALimitEveryRequestIsMadeOnce(t *testing.T) {
@@ -34,14 +36,14 @@ func TestWithoutALimitEveryRequestIsMadeOnce(t *testing.T) {
 	s := unlimited()
 	const perImage = 2 + 1 + 6 // index and manifest, config, layers
 	for strategy, pulls := range map[simulate.Strategy]int{simulate.Pull: 20 * 3, simulate.PullDeadline: 20 * 3, simulate.Prime: 3} {
-		out := once(s, strategy)
+		out := once(t, s, strategy)
 		require.Zero(t, out.Failed, strategy)
 		require.Zero(t, out.Throttled, strategy)
 		require.Equal(t, pulls*perImage, out.Requests, strategy)
 		require.Equal(t, int64(pulls)*s.Image.Size, out.RegistryBytes, strategy)
 		require.Len(t, out.Ends, 20, strategy)
 	}
-	out := once(s, simulate.Prime)
+	out := once(t, s, simulate.Prime)
 	require.Equal(t, 20*3*s.Image.Size, out.CacheBytes)
 	require.GreaterOrEqual(t, out.CacheRequests, 20*3+3*3, "a look-up by each lane; by prime a look-up, a reservation and at least one look afterwards")
 }
@@ -51,20 +53,20 @@ func TestTimeIsWhatRequestsAndBytesTake(t *testing.T) {
 	s := unlimited()
 	s.Lanes, s.Images, s.Spread = 1, 2, 0
 	s.Image, s.Bandwidth, s.Latency = simulate.Image{Size: 100_000_000, Layers: 2}, 50_000_000, 100*time.Millisecond
-	out := once(s, simulate.Pull)
+	out := once(t, s, simulate.Pull)
 	require.InDelta(t, (2*2*time.Second + 2*5*100*time.Millisecond).Seconds(), out.Ends[0].Seconds(), 0.5)
 }
 
 func TestTheSameSeedGivesTheSameAnswer(t *testing.T) {
 	t.Parallel()
 	options := simulate.Options{Setting: simulate.Defaults(), Seed: 5, Runs: 20}
-	first, err := simulate.Run(options)
+	first, err := simulate.Run(t.Context(), options)
 	require.NoError(t, err)
-	second, err := simulate.Run(options)
+	second, err := simulate.Run(t.Context(), options)
 	require.NoError(t, err)
 	require.Equal(t, first, second)
 	options.Seed = 1000
-	third, err := simulate.Run(options)
+	third, err := simulate.Run(t.Context(), options)
 	require.NoError(t, err)
 	require.NotEqual(t, first.Strategies, third.Strategies)
 }
@@ -74,7 +76,7 @@ func TestPrimeMakesTheSameRequestsAtAnyWidth(t *testing.T) {
 	s := simulate.Defaults()
 	for _, lanes := range []int{1, 10, 256} {
 		s.Lanes = lanes
-		require.Equal(t, 45, once(s, simulate.Prime).Requests, lanes)
+		require.Equal(t, 45, once(t, s, simulate.Prime).Requests, lanes)
 	}
 }
 
@@ -84,7 +86,7 @@ func TestAnAccountIsUsedUpForEveryLane(t *testing.T) {
 	preset, ok := simulate.FindPreset("hub-authenticated")
 	require.True(t, ok)
 	s.Throttle = preset.Throttle
-	out := once(s, simulate.Pull)
+	out := once(t, s, simulate.Pull)
 	require.LessOrEqual(t, out.RegistryBytes, 100*s.Image.Size, "two hundred documents are a hundred images")
 	require.Equal(t, 100, out.Failed, "no lane has five images before the quota is used up")
 }
@@ -93,16 +95,16 @@ func TestWhatOthersHaveTakenIsMissing(t *testing.T) {
 	t.Parallel()
 	s := unlimited()
 	s.Throttle = simulate.Throttle{Requests: 120, Window: 24 * time.Hour, Burst: 120, IPs: 1}
-	require.Zero(t, once(s, simulate.Pull).Failed, "twenty lanes of three images are just within it")
+	require.Zero(t, once(t, s, simulate.Pull).Failed, "twenty lanes of three images are just within it")
 	s.Throttle.Taken = 1
-	require.Positive(t, once(s, simulate.Pull).Failed)
+	require.Positive(t, once(t, s, simulate.Pull).Failed)
 }
 
 func TestAFailedPrimeIsEveryLane(t *testing.T) {
 	t.Parallel()
 	s := simulate.Defaults()
 	s.Throttle.Requests, s.Throttle.Burst, s.Throttle.Window = 1, 1, 24*time.Hour
-	out := once(s, simulate.Prime)
+	out := once(t, s, simulate.Prime)
 	require.True(t, out.PrimeFailed)
 	require.Equal(t, s.Lanes, out.Failed)
 	require.Empty(t, out.Ends)
@@ -113,30 +115,40 @@ func TestTheCacheServiceHasLimitsOfItsOwn(t *testing.T) {
 	t.Parallel()
 	s := unlimited()
 	s.Cache.Lookups = 30
-	slow := once(s, simulate.Prime)
+	slow := once(t, s, simulate.Prime)
 	require.Positive(t, slow.CacheThrottled)
 	require.Zero(t, slow.Failed, "lanes wait for their turn: 60 look-ups at 30 a minute")
 	require.Equal(t, 3*9, slow.Requests, "and nobody asks the registry meanwhile")
 
 	s.Cache.Lookups = 2
-	broken := once(s, simulate.Prime)
+	broken := once(t, s, simulate.Prime)
 	require.Greater(t, broken.Requests, 3*9, "who has waited ten minutes for a look-up pulls instead")
 
 	s.Cache = simulate.Cache{Uploads: 1, Lookups: 1000}
-	require.Positive(t, once(s, simulate.Prime).CacheThrottled, "three entries, one upload a minute")
+	require.Positive(t, once(t, s, simulate.Prime).CacheThrottled, "three entries, one upload a minute")
 }
 
 func TestAnEntryThatNeverShowsUpFailsPrime(t *testing.T) {
 	t.Parallel()
 	s := unlimited()
 	s.Cache.Lag = time.Hour
-	require.True(t, once(s, simulate.Prime).PrimeFailed)
+	require.True(t, once(t, s, simulate.Prime).PrimeFailed)
+}
+
+func TestTheEndOfTheContextEndsTheWork(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("enough"))
+	s := simulate.Defaults()
+	s.Lanes = simulate.MaxLanes
+	_, err := simulate.Run(ctx, simulate.Options{Setting: s, Runs: 100_000})
+	require.EqualError(t, err, "enough")
 }
 
 func TestWhatMakesNoSenseIsNamed(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, simulate.Defaults().Validate())
-	_, err := simulate.Run(simulate.Options{})
+	_, err := simulate.Run(t.Context(), simulate.Options{})
 	for _, name := range []string{"lanes", "images", "layers", "rate", "burst", "egress IPs", "uploads", "look-ups", "window", "lane timeout", "prime timeout", "bandwidth"} {
 		require.ErrorContains(t, err, name+": ")
 	}
@@ -165,7 +177,7 @@ func TestTheAnswerReadsTheSameInEveryForm(t *testing.T) {
 	require.True(t, ok)
 	s.Throttle = preset.Throttle
 	s.Throttle.Taken = 0.4
-	answer, err := simulate.Run(simulate.Options{Setting: s, Preset: &preset, Seed: 1, Runs: 50})
+	answer, err := simulate.Run(t.Context(), simulate.Options{Setting: s, Preset: &preset, Seed: 1, Runs: 50})
 	require.NoError(t, err)
 
 	var table, document strings.Builder

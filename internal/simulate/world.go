@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"context"
 	"math/rand/v2"
 	"time"
 )
@@ -51,8 +52,9 @@ type world struct {
 	out      Outcome
 }
 
-// Once is one run of a strategy with the lanes at the given places. The same seed gives the same outcome.
-func Once(s Setting, strategy Strategy, places []Place, seed uint64) Outcome {
+// Once is one run of a strategy with the lanes at the given places. The same seed gives the same outcome. Where ctx ends
+// before the run does, the outcome is of no use.
+func Once(ctx context.Context, s Setting, strategy Strategy, places []Place, seed uint64) Outcome {
 	w := newWorld(s, strategy, places, seed)
 	if strategy == Prime {
 		prime := s.Lanes
@@ -61,7 +63,10 @@ func Once(s Setting, strategy Strategy, places []Place, seed uint64) Outcome {
 	} else {
 		w.beginLanes(0)
 	}
-	for len(w.queue) > 0 {
+	for i := 0; len(w.queue) > 0; i++ {
+		if i%1024 == 0 && ctx.Err() != nil {
+			break
+		}
 		next := w.queue.pop()
 		w.now = next.at
 		j := &w.jobs[next.job]

@@ -20,7 +20,7 @@ func answer(t *testing.T) simulate.Answer {
 	preset, ok := simulate.FindPreset("quay")
 	require.True(t, ok)
 	s.Throttle = preset.Throttle
-	a, err := simulate.Run(simulate.Options{Setting: s, Preset: &preset, Seed: 1, Runs: 20})
+	a, err := simulate.Run(t.Context(), simulate.Options{Setting: s, Preset: &preset, Seed: 1, Runs: 20})
 	require.NoError(t, err)
 	return a
 }
@@ -92,7 +92,7 @@ func TestAMatrixOfOneLaneHasAPageToo(t *testing.T) {
 	t.Parallel()
 	s := simulate.Defaults()
 	s.Lanes, s.Images = 1, 1
-	a, err := simulate.Run(simulate.Options{Setting: s, Seed: 1, Runs: 20, Strategies: []simulate.Strategy{simulate.Prime}})
+	a, err := simulate.Run(t.Context(), simulate.Options{Setting: s, Seed: 1, Runs: 20, Strategies: []simulate.Strategy{simulate.Prime}})
 	require.NoError(t, err)
 	got := render(t, a)
 	require.NotContains(t, got, "NaN")

@@ -1,6 +1,7 @@
 package simulatetest
 
 import (
+	"context"
 	"fmt"
 	"math"
 
@@ -17,11 +18,11 @@ type Comparison struct {
 }
 
 // Compare simulates the lanes of a run for real, as often as it takes for a steady mean.
-func Compare(name string, c Check, seed uint64, real simulate.Outcome) Comparison {
+func Compare(ctx context.Context, name string, c Check, seed uint64, real simulate.Outcome) Comparison {
 	const runs = 25
 	compared := Comparison{Name: name, Lanes: c.Setting.Lanes, Real: real}
 	for i := range uint64(runs) {
-		out := simulate.Once(c.Setting, c.Strategy, simulate.Places(c.Setting, seed), i)
+		out := simulate.Once(ctx, c.Setting, c.Strategy, simulate.Places(c.Setting, seed), i)
 		compared.Failed += float64(out.Failed) / runs
 		compared.Requests += float64(out.Requests) / runs
 	}
