@@ -42,6 +42,12 @@ var allowed = map[string]string{
 	"plan":                  "cachekey pin platform reference",
 	"image":                 "reference platform",
 	"image/imagetest":       "image platform reference",
+	"rerun":                 "command oneline retry",
+	"preflight":             "retry",
+	"preflight/cluster":     "command oneline preflight preflight/kubeconfig retry",
+	"preflight/kubeconfig":  "",
+	"preflight/keep":        "preflight",
+	"preflight/apitest":     "",
 	"registry":              "image pace platform reference retry",
 	"store":                 "image",
 	"store/dir":             "image store",
@@ -55,7 +61,7 @@ var allowed = map[string]string{
 	"command/commandtest":   "command",
 	"image/fanout":          "image",
 	"target/socket":         "oneline",
-	"target/docker":         "image oneline platform reference target",
+	"target/docker":         "disk image oneline platform reference target target/socket",
 	"target/containerd":     "command disk image oneline platform target target/socket",
 	"target/kind":           "command disk image image/fanout oneline platform target target/containerd target/docker",
 	"target/podman":         "command disk image oneline platform target target/docker target/socket",
@@ -65,20 +71,21 @@ var allowed = map[string]string{
 	"simulate/simulatetest": "image platform reference registry regtest retry simulate",
 	"demo":                  "image lane pin plan platform prime reference registry regtest report retry store/dir target",
 	"lane":                  "image image/fanout pin plan platform reference registry report store target",
-	"cli": "audit demo gate image lane pin plan platform prime reference registry report retry simulate simulate/page store store/actions store/dir store/oci target " +
-		"target/containerd target/docker target/kind target/podman workflow",
+	"cli": "audit command demo gate image lane pin plan platform preflight preflight/cluster preflight/keep preflight/kubeconfig prime reference registry report rerun retry simulate simulate/page " +
+		"store store/actions store/dir store/oci target target/containerd target/docker target/kind target/podman workflow",
 }
 
 // foreign says which packages of the outside only some of ours may import: whoever else does knows too much.
 var foreign = map[string]string{
-	"net/http":                          "cachetest demo registry regtest retry simulate/simulatetest store/actions store/oci target/docker",
+	"net/http":                          "cachetest demo preflight/apitest preflight/cluster registry regtest retry simulate/simulatetest store/actions store/oci target/docker",
 	"archive/tar":                       "image image/imagetest regtest store/actions/entry",
 	"os/exec":                           "cachetest command registry",
 	"flag":                              "",
-	"log":                               "regtest",
+	"log":                               "preflight/apitest regtest",
 	"github.com/Azure/azure-sdk-for-go": "cachetest store/actions",
 	"github.com/google/go-containerregistry/pkg": "registry regtest store/oci",
 	"github.com/moby/moby":                       "target/docker target/kind",
+	"k8s.io":                                     "",
 	"github.com/alecthomas/kong":                 "cli",
 	"github.com/sethvargo/go-githubactions":      "workflow",
 }

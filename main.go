@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -26,5 +27,12 @@ func main() {
 	})
 	os.Exit(int(cli.Main(ctx, cli.Process{
 		Args: os.Args[1:], LookupEnv: os.LookupEnv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Signals: subscribe,
 	})))
+}
+
+func subscribe(signals ...os.Signal) (<-chan os.Signal, func()) {
+	c := make(chan os.Signal, 8)
+	signal.Notify(c, slices.DeleteFunc(signals, signal.Ignored)...) // as nohup wants it
+	return c, func() { signal.Stop(c) }
 }

@@ -39,6 +39,8 @@ type Process struct {
 	Stdin     io.Reader
 	Stdout    *os.File
 	Stderr    *os.File
+	// Signals subscribes to signals until stop is called; nil has none.
+	Signals func(...os.Signal) (signals <-chan os.Signal, stop func())
 }
 
 // getenv is LookupEnv for those to whom empty and unset are one.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pullonce/pullonce/internal/cli"
+	"github.com/pullonce/pullonce/internal/preflight/apitest"
 	"github.com/pullonce/pullonce/internal/regtest"
 )
 
@@ -59,6 +60,10 @@ func TestModesWriteTheOutputsThatTheyDeclare(t *testing.T) {
 	good, absent := server.Host+"/library/redis:7", server.Host+"/library/absent:1"
 
 	dir := t.TempDir()
+	stop, err := serveAPI(&apitest.Server{Denied: []string{"secrets: delete"}}, dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, stop()) })
+	kubeconfig := filepath.Join(dir, "kubeconfig")
 	manifest := filepath.Join(dir, "list.txt")
 	require.NoError(t, os.WriteFile(manifest, []byte("redis:7\n"), 0o644))
 	ends := map[string][]struct {
@@ -84,6 +89,10 @@ func TestModesWriteTheOutputsThatTheyDeclare(t *testing.T) {
 		"audit": {
 			{map[string]string{"images": "redis:7", "manifests": manifest}, cli.ExitOK, "success"},
 			{map[string]string{"images": "redis:8", "manifests": manifest}, cli.ExitNo, "failure"},
+		},
+		"preflight": {
+			{map[string]string{"kubeconfig": kubeconfig, "permissions": "pods: get"}, cli.ExitOK, "success"},
+			{map[string]string{"kubeconfig": kubeconfig}, cli.ExitNo, "failure"},
 		},
 	}
 	modes, err := cli.Modes()

@@ -19,16 +19,18 @@ const (
 // grammar is the whole command line. A command with outputs is a mode of the action too; fails says when it does, for the
 // mode table. A flag with action:"-" is no input.
 type grammar struct {
-	Plan     planCommand     `cmd:"" outputs:"images,keys,key,path,matrix,count" fails:"the pin list is wrong" help:"Say which images, keys and matrix the pin list stands for."`
-	Prime    primeCommand    `cmd:"" outputs:"cache-hit,key,keys,path,count,digests,pulled,result,report" fails:"an image is not in the store at the end" help:"Pull every pinned image once and put it into the store."`
-	Load     loadCommand     `cmd:"" outputs:"cache-hit,key,keys,path,count,digests,loaded,missed,result,report" fails:"it is used wrong, or an image is missing and on-miss is fail" help:"Load the pinned images from the store into the lane's targets."`
-	Gate     gateCommand     `cmd:"" outputs:"result,failed,skipped" fails:"a job that must have succeeded did not" help:"Judge the jobs of a run: a failed prime with skipped lanes is red."`
-	Audit    auditCommand    `cmd:"" outputs:"findings,result" fails:"there is a finding of a kind in fail-on" help:"Compare what rendered manifests, Compose files and Dockerfiles pull with the pin list."`
-	Inspect  inspectCommand  `cmd:"" help:"List and verify what a store holds."`
-	Prune    pruneCommand    `cmd:"" help:"Delete what no pin list needs from a store."`
-	Demo     demoCommand     `cmd:"" help:"Show the main job on embedded parts: no Docker, no network."`
-	Simulate simulateCommand `cmd:"" help:"Show what a matrix does against a registry's limit, in virtual time."`
-	Version  versionCommand  `cmd:"" help:"Print the version."`
+	Plan      planCommand      `cmd:"" outputs:"images,keys,key,path,matrix,count" fails:"the pin list is wrong" help:"Say which images, keys and matrix the pin list stands for."`
+	Prime     primeCommand     `cmd:"" outputs:"cache-hit,key,keys,path,count,digests,pulled,result,report" fails:"an image is not in the store at the end" help:"Pull every pinned image once and put it into the store."`
+	Load      loadCommand      `cmd:"" outputs:"cache-hit,key,keys,path,count,digests,loaded,missed,result,report" fails:"it is used wrong, or an image is missing and on-miss is fail" help:"Load the pinned images from the store into the lane's targets."`
+	Gate      gateCommand      `cmd:"" outputs:"result,failed,skipped" fails:"a job that must have succeeded did not" help:"Judge the jobs of a run: a failed prime with skipped lanes is red."`
+	Audit     auditCommand     `cmd:"" outputs:"findings,result" fails:"there is a finding of a kind in fail-on" help:"Compare what rendered manifests, Compose files and Dockerfiles pull with the pin list."`
+	Preflight preflightCommand `cmd:"" outputs:"allowed,result" fails:"a permission is denied, or the API never answered" help:"Ask a cluster's API whether the job may do what it will do, through windows in which it does not answer."`
+	Inspect   inspectCommand   `cmd:"" help:"List and verify what a store holds."`
+	Prune     pruneCommand     `cmd:"" help:"Delete what no pin list needs from a store."`
+	Demo      demoCommand      `cmd:"" help:"Show the main job on embedded parts: no Docker, no network."`
+	Simulate  simulateCommand  `cmd:"" help:"Show what a matrix does against a registry's limit, in virtual time."`
+	Retry     retryCommand     `cmd:"" help:"Run a command, and again while it fails, on the schedule that pulls are on."`
+	Version   versionCommand   `cmd:"" help:"Print the version."`
 }
 
 // pinLists say which images are meant; every mode that needs images has them.

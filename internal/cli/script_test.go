@@ -13,6 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/pullonce/pullonce/internal/cli"
+	"github.com/pullonce/pullonce/internal/preflight/apitest"
 	"github.com/pullonce/pullonce/internal/regtest"
 )
 
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) {
 // pullonce is the program as main starts it.
 func pullonce() {
 	os.Exit(int(cli.Main(context.Background(), cli.Process{
-		Args: os.Args[1:], LookupEnv: os.LookupEnv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Args: os.Args[1:], LookupEnv: os.LookupEnv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Signals: subscribe,
 	})))
 }
 
@@ -37,6 +38,7 @@ func TestScripts(t *testing.T) {
 		Setup:               setUp,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"requests": requests, "refuse": refuse, "corrupt": corrupt, "runner": runner, "move": move,
+			"api": api, "questions": questions,
 		},
 	})
 }
@@ -55,6 +57,7 @@ func setUp(env *testscript.Env) error {
 	}
 	env.Defer(func() { _ = server.Close() })
 	env.Values[registryKey{}] = reg
+	env.Values[apiKey{}] = new(apitest.Server)
 	env.Setenv("REGISTRY", server.Host)
 	env.Setenv("DIGEST", reg.Add("library/pinned:1", regtest.RandomImage(3, 1, 100)).String())
 	env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
@@ -162,7 +165,7 @@ func runner(ts *testscript.TestScript, neg bool, args []string) {
 func TestHelpNamesEveryCommand(t *testing.T) {
 	t.Parallel()
 	help := runHelp(t)
-	for _, command := range []string{"plan", "prime", "load", "gate", "audit", "inspect", "prune", "demo", "simulate", "version"} {
+	for _, command := range []string{"plan", "prime", "load", "gate", "audit", "preflight", "inspect", "prune", "demo", "retry", "simulate", "version"} {
 		if !strings.Contains(help, "\n  "+command+" ") {
 			t.Errorf("help does not name %q:\n%s", command, help)
 		}
