@@ -84,9 +84,8 @@ type lines struct {
 
 var _ closingProgress = (*lines)(nil)
 
-// Begin implements report.Progress.
+// Begin implements report.Progress. Its line waits for the first byte: an image that is there already does not move.
 func (l *lines) Begin(name string, total int64) report.Track {
-	l.printf("%s: moving %s", name, report.Bytes(total))
 	now := l.now()
 	return &lineTrack{lines: l, name: name, total: total, begun: now, told: now}
 }
@@ -112,6 +111,9 @@ type lineTrack struct {
 func (t *lineTrack) Add(n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.seen == 0 {
+		t.lines.printf("%s: moving %s", t.name, report.Bytes(t.total))
+	}
 	t.seen += int64(n)
 	now := t.lines.now()
 	if now.Sub(t.told) < every {

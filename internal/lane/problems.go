@@ -127,6 +127,9 @@ func classify(err error) (kind, hint string) {
 	}
 }
 
+// kindDigest is the kind of the warning of references by digest.
+const kindDigest = "digest"
+
 // digestList gathers the references that a target can't answer to, for one warning a run.
 type digestList struct {
 	mu         sync.Mutex
@@ -150,8 +153,8 @@ func (r *run) warnOfDigests() {
 	}
 	slices.Sort(r.digests.references)
 	r.log.Add(report.Problem{
-		Severity: report.Warning, Kind: "digest",
-		Message: fmt.Sprintf("%s is a classic image store and never resolves a digest after a load, so these are pulled again when used: %s",
+		Severity: report.Warning, Kind: kindDigest,
+		Message: fmt.Sprintf("%s has an image store that never resolves a digest after a load, so these are pulled again when used: %s",
 			r.digests.target, abridge(slices.Compact(r.digests.references))),
 		Hint: "use the image by its tag, which was loaded and verified against the digest, or turn on Docker's containerd image store",
 	})
@@ -160,7 +163,9 @@ func (r *run) warnOfDigests() {
 // result is the word for the whole run.
 func (r *run) result(rows []report.Image) report.Result {
 	missing := slices.ContainsFunc(rows, func(row report.Image) bool { return row.Source == report.Nowhere })
-	degraded := slices.ContainsFunc(r.log.Problems(), func(p report.Problem) bool { return p.Severity != report.Notice })
+	degraded := slices.ContainsFunc(r.log.Problems(), func(p report.Problem) bool {
+		return p.Severity != report.Notice && p.Kind != kindDigest // all images are there
+	})
 	switch {
 	case missing && r.OnMiss == Fail:
 		return report.Failure
