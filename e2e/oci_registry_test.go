@@ -155,14 +155,3 @@ func refuseWith(status int, text string) func(http.ResponseWriter, *http.Request
 		return true
 	}
 }
-
-// beginning is how many of the requests begin so.
-func beginning(requests []string, prefix string) int {
-	n := 0
-	for _, request := range requests {
-		if strings.HasPrefix(request, prefix) {
-			n++
-		}
-	}
-	return n
-}

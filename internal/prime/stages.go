@@ -91,10 +91,12 @@ func (r *run) move(ctx context.Context, t *task) error {
 	return nil
 }
 
-// save saves the image while its further layers are fetched ahead.
+// save saves the image while its further layers are fetched ahead, where the store needs them all.
 func (r *run) save(ctx context.Context, t *task, track report.Track) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return t.pull.Prefetch(ctx) })
+	if sparing, ok := r.Store.(store.Sparing); !ok || !sparing.SparesLayers() {
+		group.Go(func() error { return t.pull.Prefetch(ctx) })
+	}
 	group.Go(func() error {
 		return r.Store.Save(ctx, store.Generation(t.item.Key, t.generation), t.pull.Image.Observe(track.Add))
 	})

@@ -138,7 +138,8 @@ func (c *Client) sendAs(ctx context.Context, h *host, r request, ch challenge, a
 		return nil, err
 	}
 	resp, err := c.sendOnce(ctx, h, r, g)
-	if err == nil {
+	// That something is not there is told to those who were let in.
+	if fault, ok := errors.AsType[*Fault](err); err == nil || ok && fault.Status == http.StatusNotFound {
 		h.remember(r.repository, g)
 	}
 	return resp, err

@@ -13,3 +13,10 @@ type Guard interface {
 	// Writable says whether Save can succeed, as far as that is known without asking, and if not, why.
 	Writable(ctx context.Context) (ok bool, reason string)
 }
+
+// Sparing is what a Store also is where Save reads only layers that it does not have yet: to fetch them all ahead of it
+// would be to fetch some for nothing.
+type Sparing interface {
+	// SparesLayers says that it does.
+	SparesLayers() bool
+}

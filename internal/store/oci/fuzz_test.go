@@ -53,7 +53,7 @@ func TestPackedIsUnpacked(t *testing.T) {
 		require.Equal(t, string(data), string(got))
 	}
 	bomb := envelope{}
-	bomb.manifest.Annotations = map[string]string{rootAnnotation: pack(make([]byte, 100<<20))}
+	bomb.manifest.Annotations = map[string]string{rootAnnotation: pack(make([]byte, 20<<20))}
 	got, err := bomb.unpack(rootAnnotation)
 	require.NoError(t, err)
 	require.Len(t, got, image.MaxDocument+1, "no more is unpacked than it takes to refuse it")
