@@ -36,7 +36,7 @@ type simulateCommand struct {
 	PrimeTimeout  span     `default:"10m" help:"How long prime's pull may wait and try again."`
 	Strategies    []string `default:"pull,pull-deadline,prime" help:"What is compared: pull, pull-deadline and prime."`
 	Seed          uint64   `default:"1" help:"The first of the seeds."`
-	Runs          int      `placeholder:"N" help:"Runs for each probability, each with its own seed; default: as many as take a second or two, 20 to 400."`
+	Runs          int      `placeholder:"N" help:"Runs for each probability, each with its own seed; default: as many as take a second or two, 10 to 400."`
 	HTML          string   `name:"html" placeholder:"FILE" help:"Write a page with charts, complete in one file."`
 	JSON          bool     `name:"json" action:"-" help:"Print the answer as JSON."`
 }

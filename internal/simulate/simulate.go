@@ -52,15 +52,24 @@ type Options struct {
 }
 
 // DefaultRuns is how many runs a matrix is given that asks for no number: 400, fewer where that would be much work, and
-// never fewer than 20.
-func DefaultRuns(s Setting) int { return min(400, max(20, work/(s.Lanes*s.Images))) }
+// never fewer than 10.
+func DefaultRuns(s Setting) int { return min(400, max(10, work/s.counted())) }
 
-// work is how many images in lanes are simulated for each verdict, about: enough for a second or two.
-const work = 1_000_000
+// work is how many requests that count are simulated for each verdict, about: enough for a second or two.
+const work = 2_000_000
+
+// counted is how many requests of a run count where every lane pulls.
+func (s Setting) counted() int {
+	perImage := documents
+	if s.Throttle.CountBlobs {
+		perImage = s.Image.requests()
+	}
+	return s.Lanes * s.Images * perImage
+}
 
 // sweepRuns is how many runs a point of the sweep rests on, of those that the full width has: fewer, since there are many
 // points.
-func sweepRuns(s Setting, runs int) int { return min(runs, max(5, work/8/(s.Lanes*s.Images))) }
+func sweepRuns(s Setting, runs int) int { return min(runs, max(5, work/8/s.counted())) }
 
 // Run simulates each strategy over all seeds, and over the narrower matrices. An error is a setting that makes no sense, or
 // the end of ctx.
