@@ -28,6 +28,9 @@ type loadCommand struct {
 }
 
 func (c *loadCommand) run(ctx context.Context, s *session) (ExitCode, error) {
+	if err := checkConcurrency(c.Concurrency); err != nil {
+		return 0, err
+	}
 	loaded, err := s.pins(c.pinOptions)
 	if err != nil {
 		return 0, err
@@ -37,7 +40,7 @@ func (c *loadCommand) run(ctx context.Context, s *session) (ExitCode, error) {
 		return 0, err
 	}
 	entries, err := s.openStore(c.Store, storeUse{
-		saved: c.Keys, visible: time.Duration(c.VisibilityWait), timeout: time.Duration(c.Timeout), reading: true,
+		saved: c.Keys, visible: time.Duration(c.VisibilityWait), timeout: time.Duration(c.Timeout) / 3, reading: true,
 	})
 	down, noStore := errors.AsType[storeDown](err)
 	if err != nil && !noStore {

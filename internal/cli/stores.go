@@ -36,7 +36,8 @@ type storeUse struct {
 	// saved are the keys that prime says it saved, and visible is how long such an entry may take to show up.
 	saved   []string
 	visible time.Duration
-	// timeout is how long a registry that is the store may make the run wait; 0 is the default of pulls.
+	// timeout is how long the store may make the run wait and try again; 0 is the default of pulls. A lane leaves most of
+	// its time to the pull that helps where the store does not.
 	timeout time.Duration
 	// reading says that layers are read: those that several images share are then kept for all of them.
 	reading bool
@@ -55,7 +56,7 @@ func (s *session) openStore(spec string, use storeUse) (store.Store, error) {
 	backends := map[string]func() (store.Store, error){
 		"auto":    func() (store.Store, error) { return s.openActions(use) },
 		"actions": func() (store.Store, error) { return s.openActions(use) },
-		"dir":     func() (store.Store, error) { return openPath(address) },
+		"dir":     func() (store.Store, error) { return openPath(spec, address) },
 		"oci":     func() (store.Store, error) { return s.openRegistry(spec, use) },
 	}
 	open, ok := backends[scheme]
@@ -65,9 +66,9 @@ func (s *session) openStore(spec string, use storeUse) (store.Store, error) {
 	return open()
 }
 
-func openPath(path string) (store.Store, error) {
+func openPath(spec, path string) (store.Store, error) {
 	if path == "" {
-		return nil, usagef("write it as in dir:.pullonce", "store \"dir:\" has no path")
+		return nil, usagef("write it as in dir:.pullonce", "store %q has no path", spec)
 	}
 	return dir.New(path)
 }
@@ -148,7 +149,14 @@ func join(base, name string) string {
 }
 
 // openManaged opens a store whose entries can be listed and deleted.
+//
+// A folder that is named must be there: a typo is no empty store.
 func (s *session) openManaged(spec string) (store.Managed, error) {
+	if path, ok := strings.CutPrefix(spec, "dir:"); ok && path != "" {
+		if info, err := os.Stat(path); err != nil || !info.IsDir() {
+			return nil, usagef("name the folder that prime wrote to", "store %q: no such folder", spec)
+		}
+	}
 	opened, err := s.openStore(spec, storeUse{})
 	if down, ok := errors.AsType[storeDown](err); ok {
 		return nil, usagef(down.hint, "%s", down.reason)

@@ -58,6 +58,7 @@ func (b *batch) load(ctx context.Context) {
 	b.started = b.now()
 	for _, j := range b.jobs {
 		*j.row = j.newRow()
+		j.row.Started = b.started.Sub(b.run.started)
 	}
 	open := slices.DeleteFunc(slices.Clone(b.jobs), func(j *job) bool { return j.skip != "" })
 	b.from(ctx, report.Cache, open)
@@ -150,14 +151,14 @@ func (b *batch) get(ctx context.Context, source report.Source, j *job) (img imag
 
 // entry opens the entry and holds it to the pin.
 func (b *batch) entry(ctx context.Context, j *job) (image.Image, error) {
-	if b.StoreDown != nil {
-		return image.Image{}, storeFault{b.StoreDown}
+	if err := b.outage.known(); err != nil {
+		return image.Image{}, storeFault{err}
 	}
 	img, err := b.Store.Open(ctx, j.item.Key)
-	if err == nil {
-		err = img.Is(j.item.Pin.Reference, j.item.Platform)
-	}
 	if err != nil {
+		return image.Image{}, storeFault{b.outage.judge(ctx, err)}
+	}
+	if err := img.Is(j.item.Pin.Reference, j.item.Platform); err != nil {
 		return image.Image{}, storeFault{fmt.Errorf("opening %s: %w", j.item.Key, err)}
 	}
 	return img, nil

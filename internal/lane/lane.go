@@ -73,15 +73,11 @@ type Options struct {
 // and Failure only for OnMiss Fail.
 func Run(ctx context.Context, o Options) report.Report {
 	r := newRun(o)
-	started := r.now()
-	jobs := r.jobs(ctx)
-	if r.StoreDown != nil {
-		r.storeDown()
-	}
-	rows := r.load(ctx, jobs)
+	rows := r.load(ctx, r.jobs(ctx))
+	r.tellOutage()
 	r.warnOfDigests()
 	return report.Report{
-		Mode: "load", Result: r.result(rows), Images: rows, Problems: r.log.Problems(), Elapsed: r.now().Sub(started),
+		Mode: "load", Result: r.result(rows), Images: rows, Problems: r.log.Problems(), Elapsed: r.now().Sub(r.started),
 	}
 }
 
@@ -89,7 +85,9 @@ type run struct {
 	Options
 	log     report.Log
 	now     func() time.Time
+	started time.Time
 	digests digestList
+	outage  outage
 }
 
 func newRun(o Options) *run {
@@ -103,10 +101,11 @@ func newRun(o Options) *run {
 		o.OnMiss = Pull
 	}
 	o.System = cmp.Or(o.System, runtime.GOOS)
-	r := &run{Options: o, now: o.Now}
+	r := &run{Options: o, now: o.Now, outage: outage{cause: o.StoreDown}}
 	if r.now == nil {
 		r.now = time.Now
 	}
+	r.started = r.now()
 	return r
 }
 
@@ -123,17 +122,24 @@ type job struct {
 }
 
 // jobs asks each target for its platform and plans the images for it. A target that is not there is one problem, not
-// one an image.
+// one an image, and one that no image is for is not asked.
 func (r *run) jobs(ctx context.Context) []job {
 	var jobs []job
+	if len(r.Pins) == 0 {
+		return nil
+	}
 	for _, t := range r.Targets {
 		p, err := t.Platform(ctx)
 		skip := ""
 		if err != nil {
 			p, skip = platform.Host(), "target unavailable"
-			r.unavailable(t, err)
 		}
-		for _, item := range Items(r.Pins, p, r.Salt) {
+		items := Items(r.Pins, p, r.Salt)
+		if err != nil && len(items) > 0 {
+			r.unavailable(t, items, err)
+		}
+		r.passedBy(p)
+		for _, item := range items {
 			jobs = append(jobs, job{item: item, target: t, skip: skip})
 		}
 	}

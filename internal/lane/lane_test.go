@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/pullonce/pullonce/internal/regtest"
 	"github.com/pullonce/pullonce/internal/report"
 	"github.com/pullonce/pullonce/internal/retry"
+	"github.com/pullonce/pullonce/internal/store"
 	"github.com/pullonce/pullonce/internal/store/dir"
 	"github.com/pullonce/pullonce/internal/target"
 )
@@ -323,6 +325,59 @@ func TestMissingStoreIsSaidOnceAndEverythingIsPulled(t *testing.T) {
 	got := lane.Run(t.Context(), b.options)
 	require.Equal(t, report.Degraded, got.Result)
 	require.Len(t, got.Problems, 1)
-	require.Contains(t, got.Problems[0].Message, "no token; without it: redis:7, nginx:1")
+	require.Contains(t, got.Problems[0].Message, "no token; without it: nginx:1, redis:7")
 	require.Len(t, b.target.images, 2)
+}
+
+// dead is a store that does not answer.
+type dead struct{ asked atomic.Int32 }
+
+func (*dead) Stat(context.Context, string) (store.Entry, error) {
+	return store.Entry{}, errors.New("unused")
+}
+
+func (d *dead) Open(context.Context, string) (image.Image, error) {
+	d.asked.Add(1)
+	return image.Image{}, errors.New("connection refused")
+}
+
+func (*dead) Save(context.Context, string, image.Image) error { return errors.New("unused") }
+
+func TestDeadStoreIsAskedOnceAndToldOfOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "redis:7", "nginx:1")
+	down := &dead{}
+	b.options.Store, b.options.Concurrency = down, 1
+	got := lane.Run(t.Context(), b.options)
+	require.Equal(t, report.Degraded, got.Result)
+	require.Equal(t, int32(1), down.asked.Load(), "what the first image learned holds for the others")
+	require.Len(t, got.Problems, 1)
+	require.Contains(t, got.Problems[0].Message, "connection refused; without it: nginx:1, redis:7")
+	require.Len(t, b.target.images, 2, "and all are pulled")
+}
+
+func TestTargetIsNotAskedForNothing(t *testing.T) {
+	t.Parallel()
+	arm := []platform.Platform{{OS: "linux", Architecture: "arm64"}}
+	for name, test := range map[string]struct {
+		pins     []pin.Pin
+		problems int
+	}{
+		"no pins":                   {nil, 0},
+		"no pins for this platform": {[]pin.Pin{{Reference: reference.MustParse("a:1"), Platforms: arm}}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.options.Pins, b.options.OnMiss = test.pins, lane.Fail
+			b.target.unavailable = fmt.Errorf("%w: no daemon", target.ErrUnavailable)
+			got := lane.Run(t.Context(), b.options)
+			require.Equal(t, report.Success, got.Result)
+			require.Len(t, got.Problems, test.problems)
+			for _, p := range got.Problems {
+				require.Equal(t, report.Notice, p.Severity)
+				require.Contains(t, p.Message, "a:1")
+			}
+		})
+	}
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"github.com/pullonce/pullonce/internal/image"
+	"github.com/pullonce/pullonce/internal/plan"
+	"github.com/pullonce/pullonce/internal/platform"
 	"github.com/pullonce/pullonce/internal/report"
 	"github.com/pullonce/pullonce/internal/store"
 )
@@ -40,16 +42,19 @@ func (b *batch) tell() {
 func (b *batch) problems(j *job) (problems []report.Problem) {
 	name := j.item.Name
 	kind, hint := classify(cmp.Or(j.err, j.cause))
-	quiet := b.StoreDown != nil // it was said for all
+	out := isOutage(cmp.Or(j.cause, j.err)) // that is said once, for all
+	if out {
+		b.outage.concerns(name)
+	}
 	switch {
 	case j.err != nil:
 		j.row.Source, j.row.Outcome = report.Nowhere, "failed"
-		if !quiet || b.OnMiss == Pull {
+		if !out || j.cause != nil {
 			problems = append(problems, report.Problem{
 				Severity: b.severity(), Kind: kind, Image: name, Message: name + ": " + report.Line(j.err), Hint: hint,
 			})
 		}
-	case j.cause != nil && !quiet:
+	case j.cause != nil && !out:
 		problems = append(problems, report.Problem{
 			Severity: report.Warning, Kind: kind, Image: name, Hint: hint,
 			Message: fmt.Sprintf("%s: pulled from the registry instead of the store: %s", name, report.Line(j.cause)),
@@ -64,21 +69,12 @@ func (b *batch) problems(j *job) (problems []report.Problem) {
 	return problems
 }
 
-// storeDown is the one problem of a store that is not there; it names the images that go without.
-func (r *run) storeDown() {
-	names := r.names()
-	r.log.Add(report.Problem{
-		Severity: r.severity(), Kind: "store", Image: strings.Join(names, ", "),
-		Message: fmt.Sprintf("there is no store to load from: %s; without it: %s", report.Line(r.StoreDown), abridge(names)),
-	})
-}
-
 // unavailable is the one problem of a target that is not there; it names the images that go without. Where there is no
 // such target as a rule, that is no fault of the run: a notice, unless misses are to fail it.
-func (r *run) unavailable(t Target, err error) {
-	names := make([]string, 0, len(r.Pins))
-	for _, p := range r.Pins {
-		names = append(names, cmp.Or(p.Name, p.Reference.Familiar()))
+func (r *run) unavailable(t Target, items []plan.Item, err error) {
+	names := make([]string, len(items))
+	for i, item := range items {
+		names[i] = item.Name
 	}
 	p := report.Problem{
 		Severity: r.severity(), Kind: "unavailable", Image: strings.Join(names, ", "),
@@ -93,13 +89,21 @@ func (r *run) unavailable(t Target, err error) {
 	r.log.Add(p)
 }
 
-// names are those of the lane's pins.
-func (r *run) names() []string {
-	names := make([]string, 0, len(r.Pins))
-	for _, p := range r.Pins {
-		names = append(names, cmp.Or(p.Name, p.Reference.Familiar()))
+// passedBy is the one notice of pins that are for other platforms only.
+func (r *run) passedBy(p platform.Platform) {
+	var names []string
+	for _, candidate := range r.Pins {
+		if len(candidate.Platforms) > 0 && !contains(candidate.Platforms, p) {
+			names = append(names, cmp.Or(candidate.Name, candidate.Reference.Familiar()))
+		}
 	}
-	return names
+	if len(names) == 0 {
+		return
+	}
+	r.log.Add(report.Problem{
+		Severity: report.Notice, Kind: "platform", Image: strings.Join(names, ", "),
+		Message: fmt.Sprintf("not for %s, as platforms= says, and so not loaded here: %s", p, abridge(names)),
+	})
 }
 
 // abridge names the first few of a list and counts the rest.

@@ -18,20 +18,31 @@ func (r *run) present(ctx context.Context, item plan.Item, row *report.Image) (g
 	if errors.Is(err, store.ErrNotFound) {
 		return 0, nil
 	}
+	if errors.Is(err, store.ErrCorrupt) {
+		r.replaces(item, corrupt(err))
+		return entry.Generation + 1, nil
+	}
 	if err != nil {
-		return 0, fmt.Errorf("looking %s up: %w", item.Key, err)
+		return 0, err
 	}
 	replace, err := r.unfit(ctx, item, entry, row)
 	if err != nil {
 		return 0, err
 	}
 	if replace != "" {
-		r.log.Add(report.Problem{Severity: report.Notice, Kind: "replaced", Image: item.Name, Message: item.Name + ": " + replace})
+		r.replaces(item, replace)
 		return entry.Generation + 1, nil
 	}
 	row.Source, row.Outcome, row.Size = report.Cache, "cached", entry.Size
 	return entry.Generation, nil
 }
+
+// replaces tells why an entry that is there is saved anew.
+func (r *run) replaces(item plan.Item, why string) {
+	r.log.Add(report.Problem{Severity: report.Notice, Kind: "replaced", Image: item.Name, Message: item.Name + ": " + why})
+}
+
+func corrupt(err error) string { return "the entry is corrupt and is replaced: " + report.Line(err) }
 
 // unfit says why an entry that is there must be replaced; "" means that it must not. Unless it is told to read the
 // entry again, or a tag pin's entry has come of age, nothing is moved.
@@ -51,7 +62,7 @@ func (r *run) unfit(ctx context.Context, item plan.Item, entry store.Entry, row 
 	}
 	switch {
 	case errors.Is(err, store.ErrCorrupt), errors.Is(err, image.ErrVerify), errors.Is(err, store.ErrNotFound):
-		return "the entry is corrupt and is replaced: " + report.Line(err), nil
+		return corrupt(err), nil
 	case err != nil:
 		return "", fmt.Errorf("reading %s again: %w", item.Key, err)
 	}

@@ -217,3 +217,18 @@ func sources(r report.Report) []report.Source {
 	}
 	return all
 }
+
+func TestAnEntryThatWasCutShortIsReplacedWithoutBeingAskedFor(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "redis:7")
+	require.Equal(t, report.Success, prime.Run(t.Context(), b.options).Result)
+	require.NoError(t, os.Truncate(b.store.Path(b.options.Items[0].Key), 5000))
+	got := prime.Run(t.Context(), b.options)
+	require.Equal(t, report.Success, got.Result)
+	require.Equal(t, report.Registry, got.Images[0].Source)
+	require.Contains(t, got.Problems[0].Message, "corrupt")
+	found, err := b.store.Inspect(t.Context(), b.options.Items[0].Key)
+	require.NoError(t, err)
+	require.NoError(t, found.Problem)
+	require.Equal(t, 1, found.Entry.Generation)
+}

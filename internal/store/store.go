@@ -33,7 +33,8 @@ type Entry struct {
 
 // Store keeps images by key. Safe for concurrent use.
 type Store interface {
-	// Stat says whether key is there, its size and newest generation, without moving its bytes. A miss is ErrNotFound.
+	// Stat says whether key is there, its size and newest generation, without moving its bytes. A miss is ErrNotFound. An
+	// entry that is seen to be of no use all the same is ErrCorrupt, and the Entry tells its generation.
 	Stat(ctx context.Context, key string) (Entry, error)
 	// Open reads the small parts of the entry's newest generation (as a rule at most 256 KiB); layers are read when
 	// asked for, and stay readable until ctx ends or the store is closed. A miss is ErrNotFound, an entry that can't be

@@ -46,25 +46,18 @@ func New(path string) (*Store, error) {
 // Path is the file that holds the entry of key, whether or not it is there. Key may be a generation of one.
 func (s *Store) Path(key string) string { return filepath.Join(s.path, key, archiveName) }
 
-// Stat implements store.Store. Saved is the modification time of the archive.
+// Stat implements store.Store. Saved is the modification time of the archive. Its head is read and its length held to
+// that: an archive that was cut short is store.ErrCorrupt. The layers are not read.
 func (s *Store) Stat(ctx context.Context, key string) (store.Entry, error) {
-	entry, err := s.stat(ctx, key)
+	entry, f, err := s.openFile(ctx, key)
+	if err == nil {
+		defer f.Close()
+		_, err = decode(ctx, f, image.Decode)
+	}
 	if err != nil {
-		return store.Entry{}, fmt.Errorf("looking %s up in %s: %w", key, s.path, err)
+		return entry, fmt.Errorf("looking %s up in %s: %w", key, s.path, err)
 	}
 	return entry, nil
-}
-
-func (s *Store) stat(ctx context.Context, key string) (store.Entry, error) {
-	if err := checkKey(key); err != nil {
-		return store.Entry{}, err
-	}
-	root, err := s.openRoot(ctx)
-	if err != nil {
-		return store.Entry{}, err
-	}
-	defer root.Close()
-	return newest(root, key)
 }
 
 // Open implements store.Store. The image keeps the archive's file open until ctx ends, so that it stays readable while

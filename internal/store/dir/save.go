@@ -13,8 +13,8 @@ import (
 )
 
 // Save implements store.Store. The archive is written to a temporary file beside its place, verified as it is written,
-// synced, and linked to its name: a process that is killed leaves a temporary file and no entry. The next Save of the
-// key, and Prune, remove it. A full disk is an error with syscall.ENOSPC in its chain.
+// synced, and renamed: a process that is killed leaves a temporary file and no entry. The next Save of the key, and
+// Prune, remove it. A full disk is an error with syscall.ENOSPC in its chain.
 func (s *Store) Save(ctx context.Context, key string, img image.Image) error {
 	if err := s.save(ctx, key, img); err != nil {
 		return fmt.Errorf("saving %s in %s: %w", key, s.path, err)

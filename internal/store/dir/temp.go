@@ -15,7 +15,7 @@ const (
 	// tempPrefix is what the names of temporary files begin with. They stand beside the archive that they become.
 	tempPrefix = "." + archiveName + "-"
 	// attempts bounds how often a lost race with another process is run again.
-	attempts = 10
+	attempts = 100
 	// staleAge is when a temporary file that nobody writes to counts as left behind, where files can't be locked.
 	staleAge = 24 * time.Hour
 )
@@ -60,27 +60,37 @@ func (t *temp) claim() bool {
 	return err == nil && os.SameFile(ours, there)
 }
 
-// publish gives the file its final name, if that is still free: an entry stays as it is, and both are whole.
+// publish gives the file its final name, if that is still free: an entry stays as it is, and both are whole. Where the
+// system can, that is one step, which leaves no temporary name behind however the process ends.
 func (t *temp) publish() error {
 	if err := t.file.Sync(); err != nil {
 		return err
 	}
-	final := filepath.Join(t.key, archiveName)
-	err := t.root.Link(t.name, final)
-	switch {
-	case err == nil, errors.Is(err, fs.ErrExist):
-	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, fs.ErrPermission): // a file system without hard links
-		if err := t.root.Rename(t.name, final); err != nil {
-			return err
-		}
-	default:
+	dir, err := t.root.Open(t.key)
+	if err != nil {
 		return err
 	}
-	if dir, err := t.root.OpenRoot(t.key); err == nil {
-		syncDir(dir)
-		dir.Close()
+	defer dir.Close()
+	err = renameNew(dir, filepath.Base(t.name), archiveName)
+	if errors.Is(err, errors.ErrUnsupported) {
+		err = t.link()
 	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	_ = dir.Sync() // as in syncDir
 	return nil
+}
+
+// link gives the file its final name in the two steps that every Unix has, or, on a file system without hard links, in
+// one that replaces an entry of another process by its like.
+func (t *temp) link() error {
+	final := filepath.Join(t.key, archiveName)
+	err := t.root.Link(t.name, final)
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrPermission) {
+		return t.root.Rename(t.name, final)
+	}
+	return err
 }
 
 // discard removes the temporary name, if it is still there, and lets the file go.
