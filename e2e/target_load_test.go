@@ -5,13 +5,17 @@ package e2e
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/pullonce/pullonce/internal/image"
 	"github.com/pullonce/pullonce/internal/target"
@@ -175,4 +179,39 @@ func TestTargetsDiskTooSmall(t *testing.T) {
 			require.Empty(t, p.names(t))
 		})
 	}
+}
+
+// Images with layers in common can be loaded at once.
+func TestTargetsLoadAtOnce(t *testing.T) {
+	forEachPlace(t, func(t *testing.T, p place) {
+		dir := tempDir(t)
+		shared := []layerFile{base(t)}
+		for i := range 3 {
+			layer, err := writeLayer(filepath.Join(dir, fmt.Sprint(i)), file{name: fmt.Sprint("shared", i), mode: 0o644, size: 8 << 20, data: newMixed(uint64(i))})
+			require.NoError(t, err)
+			shared = append(shared, layer)
+		}
+		var images []image.Image
+		for i := range 4 {
+			own, err := writeLayer(filepath.Join(dir, fmt.Sprint("own", i)), text("etc/version", fmt.Sprint(i)))
+			require.NoError(t, err)
+			img, err := assemble(ociTypes, host, append(slices.Clone(shared), own)...)
+			require.NoError(t, err)
+			images = append(images, loadable(t, fmt.Sprintf("e2e.test/at-once:%d", i), img, img))
+		}
+		into := p.target(t)
+		_, err := into.Platform(t.Context())
+		require.NoError(t, err)
+		var loads errgroup.Group
+		for _, img := range images {
+			loads.Go(func() error {
+				_, err := into.Load(t.Context(), img)
+				return err
+			})
+		}
+		require.NoError(t, loads.Wait())
+		for _, img := range images {
+			require.NoError(t, p.create(t, img.Reference().String()))
+		}
+	})
 }

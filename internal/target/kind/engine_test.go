@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -25,6 +26,8 @@ type engine struct {
 	t       *testing.T
 	nodes   []map[string]any
 	program func(argv []string, stdin io.Reader, stdout, stderr io.Writer) (code int)
+	// forgets has it not notice that a program has ended.
+	forgets bool
 	// refuse, if set, answers the making of an exec.
 	refuse func(w http.ResponseWriter)
 
@@ -67,7 +70,7 @@ func (e *engine) runner(opts Options) *runner {
 	k := e.target(opts)
 	api, err := k.Engine.API(e.t.Context())
 	require.NoError(e.t, err)
-	return &runner{api: api, node: node{id: "node", name: "kind-control-plane"}, stall: k.Stall}
+	return &runner{api: api, node: node{id: "node", name: "kind-control-plane"}, stall: k.Stall, settle: 100 * time.Millisecond}
 }
 
 func (e *engine) handler() http.Handler {
@@ -124,7 +127,9 @@ func (e *engine) start(w http.ResponseWriter, r *http.Request) {
 	code := e.program(argv, rest(buffered.Reader, conn), &stream{conn, 1}, &stream{conn, 2})
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.codes[id] = code
+	if !e.forgets {
+		e.codes[id] = code
+	}
 }
 
 // rest is what is left of a connection behind a request.

@@ -31,9 +31,11 @@ const (
 
 // runner runs programs in a node, as docker exec does.
 type runner struct {
-	api   *client.Client
-	node  node
-	stall time.Duration
+	api  *client.Client
+	node node
+	// stall is how long the node may take no byte of input; settle, how long a program may take to end that has closed
+	// its outputs.
+	stall, settle time.Duration
 }
 
 var _ command.Runner = (*runner)(nil)
@@ -51,7 +53,7 @@ func (r *runner) Run(ctx context.Context, c command.Command) (command.Output, er
 		return command.Output{}, r.refused(ctx, err)
 	}
 	defer attached.Close()
-	out, err := r.talk(ctx, attached, c)
+	out, broken, err := r.talk(ctx, attached, c)
 	if err != nil {
 		return out, err
 	}
@@ -61,10 +63,14 @@ func (r *runner) Run(ctx context.Context, c command.Command) (command.Output, er
 	}
 	gone := r.gone(ctx)
 	switch {
-	case err != nil:
-		return out, r.refused(ctx, err)
 	case gone != nil:
 		return out, gone
+	case errors.Is(err, errBroken) && broken != nil:
+		return out, fmt.Errorf("%w: %s", err, oneline.Of(broken.Error()))
+	case errors.Is(err, errBroken):
+		return out, err
+	case err != nil:
+		return out, r.refused(ctx, err)
 	case code == killed:
 		return out, fmt.Errorf("%s was killed there: the node went away, or ran out of memory", c.Argv[0])
 	case strings.Contains(out.Stdout+out.Stderr, "executable file not found"):
@@ -83,8 +89,9 @@ func (r *runner) config(ctx context.Context) string {
 	return out.Stdout
 }
 
-// talk feeds the program and listens to it until it has ended, or the connection has.
-func (r *runner) talk(parent context.Context, attached client.ExecAttachResult, c command.Command) (command.Output, error) {
+// talk feeds the program and listens to it until it has ended, or the connection is broken: by the program, too, where
+// it ends with input left.
+func (r *runner) talk(parent context.Context, attached client.ExecAttachResult, c command.Command) (out command.Output, broken, err error) {
 	ctx, fail := context.WithCancelCause(parent)
 	defer fail(nil)
 	stop := context.AfterFunc(ctx, func() { _ = attached.Conn.SetDeadline(time.Now().Add(parting)) })
@@ -97,21 +104,19 @@ func (r *runner) talk(parent context.Context, attached client.ExecAttachResult, 
 		})
 	}
 	var stdout, stderr limited
-	_, err := stdcopy.StdCopy(&stdout, &stderr, attached.Reader)
+	_, broken = stdcopy.StdCopy(&stdout, &stderr, attached.Reader)
 	cause := context.Cause(ctx)
 	fail(nil)
 	_ = attached.Conn.SetWriteDeadline(time.Now()) // what the program did not read is of no use any more
 	_ = feeding.Wait()                             // its errors are in cause
-	out := command.Output{Stdout: stdout.String(), Stderr: stderr.String()}
+	out = command.Output{Stdout: stdout.String(), Stderr: stderr.String()}
 	switch {
 	case cause != nil:
-		return out, cause
-	case err != nil:
-		return out, fmt.Errorf("the connection to the node broke: %s", oneline.Of(err.Error()))
+		return out, nil, cause
 	case stdout.over:
-		return out, &command.Error{Command: c, Output: out, Err: command.ErrOutput}
+		return out, nil, &command.Error{Command: c, Output: out, Err: command.ErrOutput}
 	default:
-		return out, nil
+		return out, broken, nil
 	}
 }
 
@@ -169,12 +174,20 @@ func (p *patient) Write(data []byte) (int, error) {
 
 var _ io.Writer = (*patient)(nil)
 
-// exitCode waits for an exec that has said all it has to say.
+// errBroken says that the connection to a program ended and the program did not.
+var errBroken = errors.New("the connection to the node broke")
+
+// exitCode waits for an exec that has said all it has to say, and so must end soon.
 func (r *runner) exitCode(ctx context.Context, id string) (int, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.settle, errBroken)
+	defer cancel()
 	for {
 		state, err := r.api.ExecInspect(ctx, id, client.ExecInspectOptions{})
-		if err != nil || !state.Running {
-			return state.ExitCode, err
+		if err == nil && !state.Running {
+			return state.ExitCode, nil
+		}
+		if err != nil && ctx.Err() == nil {
+			return 0, err
 		}
 		select {
 		case <-ctx.Done():

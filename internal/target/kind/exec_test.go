@@ -102,6 +102,20 @@ func TestBrokenInputIsNoTar(t *testing.T) {
 	}
 }
 
+// The connection breaks, and the program is not known to have ended.
+func TestBrokenConnection(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	e.forgets = true
+	e.program = func(_ []string, _ io.Reader, stdout, _ io.Writer) int {
+		_, err := stdout.(*stream).w.Write([]byte{1, 0, 0, 0, 0, 0, 0, 9, 'h', 'a', 'l', 'f'})
+		require.NoError(t, err)
+		return 0
+	}
+	_, err := e.runner(Options{}).Run(t.Context(), command.Command{Argv: []string{"ctr"}})
+	require.EqualError(t, err, "the connection to the node broke")
+}
+
 func TestNodeThatStalls(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)

@@ -25,6 +25,9 @@ import (
 // DefaultStall is how long a node may take no byte of an image before it is given up.
 const DefaultStall = time.Minute
 
+// settle is how long an engine may take to notice that a program has ended.
+const settle = 10 * time.Second
+
 // Options say which cluster is meant.
 type Options struct {
 	// Cluster is its name; "" is what the environment says, or the only cluster that runs.
@@ -110,7 +113,7 @@ func (c *cluster) namespace(api *client.Client, n node) *containerd.Namespace {
 	if known, ok := c.nodes[n.id]; ok {
 		return known
 	}
-	runner := &runner{api: api, node: n, stall: c.Stall}
+	runner := &runner{api: api, node: n, stall: c.Stall, settle: settle}
 	namespace := &containerd.Namespace{
 		Client: &containerd.Ctr{Runner: runner, Argv: []string{"ctr", "--namespace", containerd.DefaultNamespace}, Config: runner.config},
 		Room:   func(ctx context.Context, _ containerd.About, need int64) error { return room(ctx, api, need) },
