@@ -69,7 +69,6 @@ type Options struct {
 // not be put there in a way that OnReadOnly lets pass.
 func Run(ctx context.Context, o Options) report.Report {
 	r := newRun(o)
-	started := r.now()
 	tasks := r.tasks()
 	r.each(tasks, func(t *task) error { return r.lookUp(ctx, t) })
 	r.each(tasks, func(t *task) error { return r.guard(ctx, t) })
@@ -77,14 +76,15 @@ func Run(ctx context.Context, o Options) report.Report {
 	r.each(tasks, func(t *task) error { return r.move(ctx, t) })
 	rows := r.rows(tasks)
 	return report.Report{
-		Mode: "prime", Result: r.result(rows), Images: rows, Problems: r.log.Problems(), Elapsed: r.now().Sub(started),
+		Mode: "prime", Result: r.result(rows), Images: rows, Problems: r.log.Problems(), Elapsed: r.now().Sub(r.started),
 	}
 }
 
 type run struct {
 	Options
-	log report.Log
-	now func() time.Time
+	log     report.Log
+	now     func() time.Time
+	started time.Time
 }
 
 func newRun(o Options) *run {
@@ -101,6 +101,7 @@ func newRun(o Options) *run {
 	if r.now == nil {
 		r.now = time.Now
 	}
+	r.started = r.now()
 	return r
 }
 
@@ -137,7 +138,9 @@ func (r *run) each(tasks []*task, stage func(*task) error) {
 				t.row.Source, t.row.Outcome = report.Nowhere, "failed"
 				r.log.Add(problem(t.item, err))
 			}
-			t.row.Elapsed += r.now().Sub(started)
+			ended := r.now()
+			t.row.Elapsed += ended.Sub(started)
+			t.row.Started = ended.Sub(r.started) - t.row.Elapsed
 			if t.row.Outcome != "" {
 				r.Progress.Done(t.row)
 			}

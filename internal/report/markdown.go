@@ -22,7 +22,7 @@ func (r Report) Markdown() Markdown {
 	for _, img := range r.Images {
 		md.Rows = append(md.Rows, Row(img.cells()...))
 	}
-	md.Tail = noteList(r.Notes) + problemList(r.Problems)
+	md.Tail = r.timeline() + noteList(r.Notes) + problemList(r.Problems)
 	return md
 }
 

@@ -82,6 +82,9 @@ type Image struct {
 	Reason string `json:"reason,omitempty"`
 	// Size is the image's size in bytes, compressed, as the registry keeps it.
 	Size int64 `json:"size"`
+	// Started is when the work on the image began, from the start of the run. Work that was done in parts is counted back from
+	// its end, as if it had been done at a stretch.
+	Started time.Duration `json:"started_ns"`
 	// Elapsed is the time spent on the image.
 	Elapsed time.Duration `json:"elapsed_ns"`
 	// Attempts counts the tries against the registry; 0 means that it was not asked.

@@ -22,8 +22,8 @@ func sample() report.Report {
 	return report.Report{
 		Mode: "load", Result: report.Degraded, Elapsed: 4200 * time.Millisecond,
 		Images: []report.Image{
-			{Name: "redis:7", Platform: "linux/amd64", Target: "docker", Source: report.Cache, Outcome: "loaded", Size: 43_100_000, Elapsed: 1250 * time.Millisecond},
-			{Name: "postgres:17", Platform: "linux/amd64", Target: "docker", Source: report.Registry, Outcome: "loaded", Size: 999_960, Elapsed: 61 * time.Second, Attempts: 3},
+			{Name: "redis:7", Platform: "linux/amd64", Target: "docker", Source: report.Cache, Outcome: "loaded", Size: 43_100_000, Started: 40 * time.Millisecond, Elapsed: 1250 * time.Millisecond},
+			{Name: "postgres:17", Platform: "linux/amd64", Target: "docker", Source: report.Registry, Outcome: "loaded", Size: 999_960, Started: 1300 * time.Millisecond, Elapsed: 61 * time.Second, Attempts: 3},
 			{Name: "a|b", Platform: "linux/amd64", Target: "docker", Source: report.Nowhere, Outcome: "skipped", Reason: "target unavailable"},
 			{Name: "nginx:1", Platform: "linux/amd64", Target: "docker", Source: report.Present, Outcome: "present", Size: 999, Elapsed: 12 * time.Millisecond},
 		},
@@ -70,6 +70,47 @@ func TestAnEmptyReportHasListsAndNoTable(t *testing.T) {
 	require.Equal(t, []any{}, got["images"])
 	require.Equal(t, []any{}, got["problems"])
 	require.NotContains(t, report.Report{Mode: "load"}.Markdown().Head, "IMAGE")
+}
+
+// timelineOf is the lines of the timeline in a report of these images.
+func timelineOf(images ...report.Image) []string {
+	_, chart, ok := strings.Cut(report.Report{Images: images}.Markdown().Tail, "```mermaid\n")
+	if !ok {
+		return nil
+	}
+	return strings.Split(chart, "\n")
+}
+
+func TestATimelineStandsWhereThereIsSomethingToSee(t *testing.T) {
+	t.Parallel()
+	moved := report.Image{Name: "a:1", Source: report.Cache, Elapsed: time.Second}
+	require.Empty(t, timelineOf())
+	require.Empty(t, timelineOf(moved), "one image at the first attempt")
+	require.Empty(t, timelineOf(moved, report.Image{Name: "b:1", Source: report.Nowhere}), "nothing was done for the other")
+	require.NotEmpty(t, timelineOf(moved, moved))
+	moved.Attempts = 2
+	require.NotEmpty(t, timelineOf(moved))
+}
+
+func TestATimelineKeepsForeignTextToItsPlace(t *testing.T) {
+	t.Parallel()
+	hostile := report.Image{Name: "a:1;%%{init}\n```\n#<b>", Target: "kind:ci", Source: report.Registry, Elapsed: time.Second, Attempts: 2}
+	require.Equal(t, []string{
+		"gantt", "  title Images over time", "  dateFormat HH:mm:ss.SSS", "  axisFormat %M:%S",
+		"  registry, a#58;1????init????????b? to kind#58;ci after 2 attempts, 1s :active, 00:00:00.000, 00:00:01.000", "```", "",
+	}, timelineOf(hostile))
+}
+
+func TestATimelineOfManyImagesShowsTheSlowest(t *testing.T) {
+	t.Parallel()
+	var images []report.Image
+	for i := range 1000 {
+		images = append(images, report.Image{Name: "app", Source: report.Cache, Started: time.Duration(1000-i) * time.Second, Elapsed: time.Duration(i+1) * time.Second})
+	}
+	got := timelineOf(images...)
+	require.Contains(t, got, "  title The 30 slowest of 1000 images over time")
+	require.Len(t, got, 4+30+2)
+	require.Equal(t, "  cache, app, 16m40s :done, 00:00:01.000, 00:16:41.000", got[4], "in the order in which they began")
 }
 
 func TestBytes(t *testing.T) {
