@@ -87,7 +87,7 @@ func TestADriftNamesTheNearestPin(t *testing.T) {
 			pins = append(pins, "redis:"+tag)
 		}
 		result := run(t, pod("redis:"+c.rendered), strings.Join(pins, " "))
-		require.Contains(t, result.Findings[0].Message, fmt.Sprintf("redis %s is rendered, %s is pinned at images:", c.rendered, c.want))
+		require.Contains(t, result.Findings[0].Message, fmt.Sprintf("redis %s is rendered, %s is pinned at images input:", c.rendered, c.want))
 	}
 }
 
@@ -95,9 +95,9 @@ func TestADriftSaysAllThatItTakesToMendIt(t *testing.T) {
 	t.Parallel()
 	f := run(t, pod("redis:8.2.4"), "nginx:1 redis:8.2.3").Findings[0]
 	require.Equal(t, audit.Drift, f.Kind)
-	require.Equal(t, "-:5:14: redis 8.2.4 is rendered, 8.2.3 is pinned at images:2", f.String())
+	require.Equal(t, "-:5:14: redis 8.2.4 is rendered, 8.2.3 is pinned at images input:2", f.String())
 	require.Equal(t, "write redis:8.2.4 there", f.Hint)
-	require.Equal(t, &pin.Position{File: "images", Line: 2, Column: 1}, f.Pin)
+	require.Equal(t, &pin.Position{File: pin.Inline, Line: 2, Column: 1}, f.Pin)
 }
 
 func TestAnImageInManyPlacesIsOneFinding(t *testing.T) {

@@ -32,7 +32,7 @@ func (c *auditCommand) run(_ context.Context, s *session) (ExitCode, error) {
 		return 0, err
 	}
 	if len(c.Manifests)+len(c.Files) == 0 {
-		return 0, usagef("helm template … | pullonce audit --pins images.txt -", "nothing is given to audit: name files with manifests")
+		return 0, s.nothingToAudit()
 	}
 	loaded, err := s.load(c.pinLists)
 	if err != nil {
@@ -52,6 +52,24 @@ func (c *auditCommand) run(_ context.Context, s *session) (ExitCode, error) {
 	return s.finishAudit(newAudited(result, fatal), c.JSON)
 }
 
+// nothingToAudit says so, with an example of what would be right where it was asked.
+func (s *session) nothingToAudit() error {
+	hint := "helm template … | pullonce audit --pins images.txt -"
+	if s.startedByAction() {
+		hint = "render in an earlier step, as in helm template . > rendered.yaml, and pass manifests: rendered.yaml"
+	}
+	return usagef(hint, "nothing is given to audit: name files with manifests")
+}
+
+// kindNames are all kinds of findings, for a person.
+func kindNames() string {
+	var names []string
+	for _, kind := range audit.Kinds() {
+		names = append(names, string(kind))
+	}
+	return strings.Join(names, ", ")
+}
+
 // failOn reads the kinds that fail an audit.
 func failOn(values []string) ([]audit.Kind, error) {
 	var kinds []audit.Kind
@@ -63,7 +81,7 @@ func failOn(values []string) ([]audit.Kind, error) {
 		case slices.Contains(audit.Kinds(), kind):
 			kinds = append(kinds, kind)
 		default:
-			return nil, usagef("fail-on takes none, all, or of "+strings.Trim(fmt.Sprint(audit.Kinds()), "[]"), "unknown kind of finding %q", word)
+			return nil, usagef("fail-on takes none, all, or any of "+kindNames(), "unknown kind of finding %q", word)
 		}
 	}
 	if len(words(values)) == 0 {
@@ -153,8 +171,7 @@ func (f auditFinding) problem() report.Problem {
 			where = *f.Pin
 		}
 	}
-	p.File, p.Line, p.Column = where.File, where.Line, where.Column
-	return p
+	return placed(p, where)
 }
 
 func (a audited) writeTable(w io.Writer) error {

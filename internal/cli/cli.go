@@ -117,6 +117,8 @@ func (s *session) parse(mode *string) (chosen command, done bool, err error) {
 	var g grammar
 	exited := false
 	parser, err := kong.New(&g,
+		kong.Vars{"version": versionLine()},
+		kong.ValueFormatter(describeList),
 		kong.Name("pullonce"),
 		kong.Description("Pull each container image once per workflow run, load it everywhere."),
 		kong.Writers(s.Stdout, s.Stderr),
@@ -140,7 +142,7 @@ func (s *session) parse(mode *string) (chosen command, done bool, err error) {
 		return nil, true, nil
 	}
 	if err != nil {
-		return nil, false, usageError{err: err, hint: "see: pullonce " + strings.TrimSpace(commandOf(args)+" --help")}
+		return nil, false, s.misspoken(err, args, parser.Model)
 	}
 	if printsJSON(parsed.Selected()) {
 		s.runner = workflow.New(workflow.Options{Getenv: s.getenv, Stdout: s.Stderr})
@@ -160,11 +162,23 @@ func printsJSON(command *kong.Node) bool {
 	return false
 }
 
-// commandOf is the subcommand among args, for a hint.
-func commandOf(args []string) string {
+// misspoken is the wrong use that the parser found, in the words of whoever wrote it: an input has no dashes, and its
+// help is the action's.
+func (s *session) misspoken(err error, args []string, model *kong.Application) error {
+	if s.startedByAction() {
+		return usagef("see the inputs in action.yml", "%s", strings.TrimPrefix(err.Error(), "--"))
+	}
+	return usageError{err: err, hint: "see: pullonce " + strings.TrimSpace(commandOf(args, model)+" --help")}
+}
+
+// commandOf is the subcommand that args name, for a hint: "" where what they name is none.
+func commandOf(args []string, model *kong.Application) string {
 	for _, arg := range args {
 		if !strings.HasPrefix(arg, "-") {
-			return arg
+			if slices.ContainsFunc(model.Children, func(n *kong.Node) bool { return n.Name == arg }) {
+				return arg
+			}
+			return ""
 		}
 	}
 	return ""
@@ -183,7 +197,11 @@ func (s *session) arguments(modes []Mode) ([]string, error) {
 		}
 		known = append(known, mode.Name)
 	}
-	return nil, usagef("mode is one of "+strings.Join(known, ", "), "unknown input mode %q", input)
+	hint := "mode is one of " + strings.Join(known, ", ")
+	if input == "" {
+		return nil, usagef(hint, "the input mode is missing")
+	}
+	return nil, usagef(hint, "unknown input mode %q", input)
 }
 
 // startedByAction says whether the action started us. Only then are its inputs ours: in a step of another action, INPUT_*
@@ -192,7 +210,7 @@ func (s *session) startedByAction() bool { return len(s.Args) == 1 && s.Args[0] 
 
 // resolve gives a flag the value of the action's input of the same name.
 func (s *session) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
-	if !s.startedByAction() {
+	if !s.startedByAction() || flag.Tag.Get("action") == "-" {
 		return nil, nil //nolint:nilnil // kong's word for "not set"
 	}
 	if value, ok := s.runner.Input(flag.Name); ok && value != "" {

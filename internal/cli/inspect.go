@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -45,6 +46,11 @@ func (c *inspectCommand) run(ctx context.Context, s *session) (ExitCode, error) 
 	rows, code := make([]inspected, 0, len(keys)), ExitOK
 	for _, key := range keys {
 		row, err := inspectOne(ctx, entries, key)
+		if errors.Is(err, store.ErrNotFound) {
+			s.say(report.Problem{Severity: report.Error, Kind: "miss", Message: fmt.Sprintf("the store has no entry %q", key), Hint: "see: pullonce inspect"})
+			code = ExitNo
+			continue
+		}
 		if err != nil {
 			return 0, err
 		}
@@ -52,6 +58,9 @@ func (c *inspectCommand) run(ctx context.Context, s *session) (ExitCode, error) 
 			code = ExitNo
 		}
 		rows = append(rows, row)
+	}
+	if len(rows) == 0 && code != ExitOK && !c.JSON {
+		return code, nil // what there is to say was said
 	}
 	return code, s.printEntries(rows, c.JSON)
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/pullonce/pullonce/internal/pin"
 )
 
 // The modes whose name matters to the code.
@@ -31,6 +33,8 @@ type grammar struct {
 	Simulate  simulateCommand  `cmd:"" help:"Show what a matrix does against a registry's limit, in virtual time."`
 	Retry     retryCommand     `cmd:"" help:"Run a command, and again while it fails, on the schedule that pulls are on."`
 	Version   versionCommand   `cmd:"" help:"Print the version."`
+
+	VersionFlag kong.VersionFlag `name:"version" action:"-" help:"Print the version."`
 }
 
 // pinLists say which images are meant; every mode that needs images has them.
@@ -72,6 +76,36 @@ func (l *list) Decode(ctx *kong.DecodeContext) error {
 	}
 	*l = append(*l, values...)
 	return nil
+}
+
+// describeList adds to the help of a flag that takes several values how to give them.
+func describeList(value *kong.Value) string {
+	help := kong.DefaultHelpValueFormatter(value)
+	if value.Flag == nil || !value.Target.IsValid() {
+		return help
+	}
+	switch value.Target.Addr().Interface().(type) {
+	case *list, *text:
+		return strings.TrimSuffix(help, ".") + "; the flag may be repeated."
+	default:
+		return help
+	}
+}
+
+// checkConcurrency refuses a number of images at a time with which nothing would ever move.
+func checkConcurrency(n int) error {
+	if n < 1 {
+		return usagef("take 1 or more", "concurrency is %d: nothing would move", n)
+	}
+	return nil
+}
+
+// oneEach is the hint for a value that is wrong: where it holds a comma, somebody meant several.
+func oneEach(value, otherwise string) string {
+	if strings.Contains(value, ",") {
+		return pin.OneEach
+	}
+	return otherwise
 }
 
 func parseList(raw string) ([]string, error) {

@@ -32,6 +32,9 @@ type primeCommand struct {
 }
 
 func (c *primeCommand) run(ctx context.Context, s *session) (ExitCode, error) {
+	if err := checkConcurrency(c.Concurrency); err != nil {
+		return 0, err
+	}
 	loaded, err := s.pins(c.pinOptions)
 	if err != nil {
 		return 0, err

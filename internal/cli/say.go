@@ -80,7 +80,17 @@ func (e pinErrors) say(s *session) {
 }
 
 func problemOf(f pin.Finding, severity report.Severity) report.Problem {
-	return report.Problem{Severity: severity, Kind: f.Kind, Message: f.Message, File: f.File, Line: f.Line, Column: f.Column}
+	return placed(report.Problem{Severity: severity, Kind: f.Kind, Message: f.Message, Hint: f.Hint}, f.Position)
+}
+
+// placed is p at a place. That of an inline list is in no file that an annotation could point at: the message names it.
+func placed(p report.Problem, at pin.Position) report.Problem {
+	if at.File == pin.Inline {
+		p.Message = at.String() + ": " + p.Message
+		return p
+	}
+	p.File, p.Line, p.Column = at.File, at.Line, at.Column
+	return p
 }
 
 // scrub takes the secrets that are known to the run out of what a report says in words, for its file and its table.

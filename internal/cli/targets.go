@@ -52,7 +52,7 @@ func (s *session) targets(into []string) ([]lane.Target, error) {
 		scheme, address, colon := strings.Cut(name, ":")
 		b, ok := backends[scheme]
 		if !ok || colon && (!b.addressed || address == "") {
-			return nil, usagef("into is one or more of docker, kind[:CLUSTER], containerd[:NAMESPACE], podman and none", "unknown target %q", name)
+			return nil, usagef(oneEach(name, "into is one or more of docker, kind[:CLUSTER], containerd[:NAMESPACE], podman and none"), "unknown target %q", name)
 		}
 		t, err := b.open(address)
 		if errors.Is(err, target.ErrUnavailable) {

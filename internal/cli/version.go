@@ -11,8 +11,13 @@ import (
 type versionCommand struct{}
 
 func (versionCommand) run(_ context.Context, s *session) (ExitCode, error) {
-	fmt.Fprintf(s.Stdout, "pullonce %s %s/%s %s\n", version(), runtime.GOOS, runtime.GOARCH, runtime.Version())
-	return ExitOK, nil
+	_, err := fmt.Fprintln(s.Stdout, versionLine())
+	return ExitOK, err
+}
+
+// versionLine is the version with what the binary is for and was made by.
+func versionLine() string {
+	return fmt.Sprintf("pullonce %s %s/%s %s", version(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 }
 
 // version is the module's, and the commit where the build was made in a checkout.

@@ -51,7 +51,7 @@ func TestJudgeRefusesWhatItCannotRead(t *testing.T) {
 		rules       gate.Rules
 		want        string
 	}{
-		{"nothing", ``, gate.Rules{}, "reading the needs context, which is written ${{ toJSON(needs) }}: unexpected end of JSON input"},
+		{"nothing", ``, gate.Rules{}, "jobs is missing"},
 		{"no JSON", `Object`, gate.Rules{}, "reading the needs context"},
 		{"a list", `[]`, gate.Rules{}, "reading the needs context"},
 		{"a job that is text", `{"prime": "success"}`, gate.Rules{}, "reading the needs context"},

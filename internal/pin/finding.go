@@ -11,7 +11,7 @@ import (
 
 // Position is a place in a pin list.
 type Position struct {
-	// File is the path as it was given, or "images" for the inline list.
+	// File is the path as it was given, or Inline.
 	File string `json:"file"`
 	// Line and Column count from 1, columns in characters. 0 means the file as a whole.
 	Line   int `json:"line,omitempty"`
@@ -50,6 +50,8 @@ type Finding struct {
 	Position
 	Kind    string `json:"kind"`
 	Message string `json:"message"`
+	// Hint is one line that says what to do, or "".
+	Hint string `json:"hint,omitempty"`
 }
 
 // String is "file:line:column: message".

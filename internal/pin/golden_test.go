@@ -98,6 +98,10 @@ func section(b *strings.Builder, title string, findings []pin.Finding) {
 	}
 	b.WriteString(title + "\n")
 	for _, f := range findings {
-		fmt.Fprintf(b, "  %s [%s]\n", f, f.Kind)
+		fmt.Fprintf(b, "  %s [%s]", f, f.Kind)
+		if f.Hint != "" {
+			fmt.Fprintf(b, " (%s)", f.Hint)
+		}
+		b.WriteByte('\n')
 	}
 }

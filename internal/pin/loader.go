@@ -20,8 +20,8 @@ const (
 	maxReference = 512
 )
 
-// inlineFile stands for a file's path in positions of the inline list: it is the name of the input.
-const inlineFile = "images"
+// Inline stands for a file's path in positions of the inline list.
+const Inline = "images input"
 
 // loader gathers what all lists hold and everything that is wrong with them.
 type loader struct {
@@ -43,13 +43,20 @@ func newLoader(opts Options) *loader {
 }
 
 func (l *loader) errorf(at Position, kind, format string, args ...any) {
+	l.advise(at, kind, "", format, args...)
+}
+
+// advise is errorf with a hint.
+func (l *loader) advise(at Position, kind, hint, format string, args ...any) {
 	l.meet(at.File)
 	switch len(l.errors) {
 	case maxErrors:
 		l.errors = append(l.errors, newFinding(at, KindLimit, "more than %d errors: the rest is not shown", maxErrors))
 	case maxErrors + 1:
 	default:
-		l.errors = append(l.errors, newFinding(at, kind, format, args...))
+		f := newFinding(at, kind, format, args...)
+		f.Hint = hint
+		l.errors = append(l.errors, f)
 	}
 }
 
@@ -92,7 +99,7 @@ func (l *loader) reference(at Position, s string) (reference.Reference, bool) {
 		if err == nil {
 			return ref, true
 		}
-		l.errorf(at, KindReference, "%v", err)
+		l.advise(at, KindReference, adviceOn(s, err), "%v", err)
 	}
 	return reference.Reference{}, false
 }
@@ -151,7 +158,7 @@ func (l *loader) unread(files []string, selector string) []string {
 func (l *loader) glob(name string) []string {
 	found, err := textfile.Glob(l.fsys, name)
 	if err != nil {
-		l.errorf(Position{File: name}, KindNoMatch, "%v", err)
+		l.advise(Position{File: name}, KindNoMatch, severalIn(name), "%v", err)
 	}
 	return found
 }
@@ -161,7 +168,7 @@ func (l *loader) file(name string, selector []string) {
 	l.meet(name)
 	text, err := textfile.Read(l.fsys, name, maxFile)
 	if err != nil {
-		l.errorf(Position{File: name}, KindFile, "%v", err)
+		l.advise(Position{File: name}, KindFile, severalIn(name), "%v", err)
 		return
 	}
 	switch ext := strings.ToLower(path.Ext(name)); {
@@ -169,6 +176,8 @@ func (l *loader) file(name string, selector []string) {
 		l.selected(name, text, selector)
 	case ext == ".yaml", ext == ".yml", ext == ".json":
 		l.yaml(name, text)
+	case isDockerfile(text):
+		l.advise(Position{File: name}, KindForm, "compare it with a pin list: pullonce audit --pins images.txt "+name, "a Dockerfile is no pin list")
 	default:
 		l.text(name, text)
 	}

@@ -36,6 +36,7 @@ func (l *loader) merge() List {
 		}
 	}
 	l.conflicts(list.Pins)
+	l.doubles(list.Pins)
 	return list
 }
 
@@ -67,6 +68,22 @@ func appendNew[T comparable](a, b []T) []T {
 		}
 	}
 	return a
+}
+
+// doubles notes each tag that is pinned both with a digest and without one: these are two pins, of which one may move.
+func (l *loader) doubles(pins []Pin) {
+	digested := map[string]Position{}
+	for _, p := range pins {
+		if name := p.Reference.Tagged(); name != "" && p.Reference.Digest() != "" {
+			digested[name] = p.Position
+		}
+	}
+	for _, p := range pins {
+		with, ok := digested[p.Reference.Tagged()]
+		if ok && p.Reference.Digest() == "" {
+			l.notef(p.Position, KindDuplicate, "%s is pinned twice: without a digest here, with one in %s", p.Reference.Familiar(), with)
+		}
+	}
 }
 
 // conflicts tells of each repository and tag that has two digests.

@@ -83,7 +83,7 @@ func Load(opts Options) (List, error) {
 	l.inline(opts.Images)
 	list := l.merge()
 	if len(list.Pins) == 0 && len(l.errors) == 0 {
-		l.errorf(Position{File: inlineFile}, KindEmpty, "no image is pinned: name a pin list or images")
+		l.errorf(Position{File: Inline}, KindEmpty, "no image is pinned: name a pin list or images")
 	}
 	if len(l.errors) > 0 {
 		return List{}, Errors(inOrder(l.errors, l.files))

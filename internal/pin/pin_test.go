@@ -53,7 +53,7 @@ func TestLineEndingsAndByteOrderMarkMeanNothing(t *testing.T) {
 	list, err := pin.Load(pin.Options{Images: "\uFEFF\r\nredis:7\r\n postgres:16"})
 	require.NoError(t, err)
 	require.Equal(t, []string{"docker.io/library/redis:7", "docker.io/library/postgres:16"}, lines(list.Pins))
-	require.Equal(t, pin.Position{File: "images", Line: 3, Column: 2}, list.Pins[1].Position)
+	require.Equal(t, pin.Position{File: pin.Inline, Line: 3, Column: 2}, list.Pins[1].Position)
 }
 
 func TestColumnsCountCharacters(t *testing.T) {
@@ -74,7 +74,7 @@ func TestErrorsAreOneALineInTheOrderOfTheLists(t *testing.T) {
 	found, ok := errors.AsType[pin.Errors](err)
 	require.True(t, ok)
 	require.Len(t, found, 6)
-	require.Equal(t, []string{"b.txt:2:1", "b.txt:3:3", "missing", "a.yaml:1:10", "images:2:1", "images:3:1"}, places(found))
+	require.Equal(t, []string{"b.txt:2:1", "b.txt:3:3", "missing", "a.yaml:1:10", "images input:2:1", "images input:3:1"}, places(found))
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		require.Less(t, len(line), 500, "what a file holds is cut")
 	}
@@ -186,7 +186,7 @@ func TestWhatIsNoTextIsOneError(t *testing.T) {
 		_, err = load("pins.yaml", content)
 		require.EqualError(t, err, "pins.yaml: no text in UTF-8", name)
 		_, err = pin.Load(pin.Options{Images: content})
-		require.EqualError(t, err, "images: no text in UTF-8", name)
+		require.EqualError(t, err, "images input: no text in UTF-8", name)
 	}
 }
 

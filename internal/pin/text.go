@@ -38,6 +38,9 @@ func (l *loader) line(at Position, words []textfile.Word) {
 		at.Column = w.Column
 		key, value, isAttribute := strings.Cut(w.Text, "=")
 		switch {
+		case isAttribute && strings.ContainsAny(value[:min(1, len(value))], `"'`):
+			l.errorf(at, KindAttribute, "quotes are not supported in %s: a value is one word", key)
+			return
 		case !isAttribute:
 			l.errorf(at, KindReference, "white space inside a reference, or a word that is not key=value: %s", quote(w.Text))
 			ok = false
@@ -61,19 +64,19 @@ func (l *loader) inline(text string) {
 	if trimmed == "" {
 		return
 	}
-	l.meet(inlineFile)
+	l.meet(Inline)
 	pins, errs := len(l.pins), len(l.errors)
 	// "[::1]:5000/a:1" begins like a JSON list but does not end like one.
 	isList := strings.HasPrefix(trimmed, "- ") || strings.HasPrefix(trimmed, "[") && strings.HasSuffix(trimmed, "]")
 	switch {
 	case !utf8.ValidString(text):
-		l.errorf(Position{File: inlineFile}, KindFile, "%v", textfile.ErrNotText)
+		l.errorf(Position{File: Inline}, KindFile, "%v", textfile.ErrNotText)
 	case isList:
 		l.inlineYAML(text)
 	default:
-		l.text(inlineFile, text)
+		l.text(Inline, text)
 	}
 	if len(l.pins) == pins && len(l.errors) == errs {
-		l.errorf(Position{File: inlineFile}, KindEmpty, "empty list: it pins no image")
+		l.errorf(Position{File: Inline}, KindEmpty, "empty list: it pins no image")
 	}
 }

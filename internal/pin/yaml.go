@@ -19,7 +19,7 @@ func (l *loader) yaml(file, text string) {
 
 // inlineYAML reads the inline list where it is one of YAML or JSON.
 func (l *loader) inlineYAML(text string) {
-	for _, d := range l.documents(inlineFile, text) {
+	for _, d := range l.documents(Inline, text) {
 		d.images(d.Root)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -50,7 +51,20 @@ func Parse(s string) (Platform, error) {
 	if len(parts) == 3 {
 		p.Variant = parts[2]
 	}
-	return Normalize(p), nil
+	p = Normalize(p)
+	if !slices.Contains(architectures(), p.Architecture) {
+		return Platform{}, fmt.Errorf("invalid platform %q: unknown architecture %q, write it as in linux/amd64 or linux/arm64", s, p.Architecture)
+	}
+	return p, nil
+}
+
+// architectures are those that an image may be for: the OCI image index takes the values of Go's GOARCH, and "unknown" is
+// what builders write for an attestation.
+func architectures() []string {
+	return []string{
+		"386", "amd64", "arm", "arm64", "arm64be", "armbe", "loong64", "mips", "mips64", "mips64le", "mips64p32", "mips64p32le",
+		"mipsle", "ppc", "ppc64", "ppc64le", "riscv", "riscv64", "s390", "s390x", "sparc", "sparc64", "wasm", "amd64p32", "unknown",
+	}
 }
 
 // Normalize folds the spellings of one platform into one: lower case, amd64 for x86_64, no variant where it is the

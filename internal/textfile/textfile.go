@@ -38,6 +38,7 @@ func Glob(fsys fs.FS, name string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the glob: %w", Cause(err))
 	}
+	found = slices.DeleteFunc(found, func(name string) bool { return hidden(name, pattern) })
 	if len(found) == 0 {
 		return nil, ErrNoMatch
 	}
@@ -46,6 +47,25 @@ func Glob(fsys fs.FS, name string) ([]string, error) {
 	}
 	slices.Sort(found)
 	return found, nil
+}
+
+// hidden says whether a file, or a folder on the way to it, begins with a dot that the pattern does not spell out: as in a
+// shell, a wildcard does not stand for it.
+func hidden(name, pattern string) bool {
+	pieces := strings.FieldsFunc(pattern, func(r rune) bool { return strings.ContainsRune("/{,}", r) })
+	for segment := range strings.SplitSeq(name, "/") {
+		spelled := func(piece string) bool {
+			literal := piece
+			if meta := strings.IndexAny(piece, "*?["); meta >= 0 {
+				literal = piece[:meta]
+			}
+			return strings.HasPrefix(literal, ".") && strings.HasPrefix(segment, literal)
+		}
+		if strings.HasPrefix(segment, ".") && !slices.ContainsFunc(pieces, spelled) {
+			return true
+		}
+	}
+	return false
 }
 
 // under is the part of a file system below a folder, for any folder that the file system opens: fs.Sub would refuse
