@@ -67,7 +67,7 @@ func columnIsUsed(rows [][]string, c int) bool {
 	return len(rows) == 1
 }
 
-// tally counts the images by where they came from, as in "3 images (2 cache, 1 registry)".
+// tally counts the images by where they came from, as in "3 images (2 cache, 1 missing)".
 func (r Report) tally() string {
 	counts := map[Source]int{}
 	for _, img := range r.Images {
@@ -75,8 +75,12 @@ func (r Report) tally() string {
 	}
 	var parts []string
 	for _, source := range []Source{Present, Cache, Registry, Nowhere} {
+		word := string(source)
+		if source == Nowhere {
+			word = "missing"
+		}
 		if n := counts[source]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, source))
+			parts = append(parts, fmt.Sprintf("%d %s", n, word))
 		}
 	}
 	noun := "images"
