@@ -101,7 +101,9 @@ func (s *session) end(ctx context.Context, mode string, err error, code ExitCode
 	var findings pinErrors
 	switch usage, ok := errors.AsType[usageError](err); {
 	case errors.As(err, &findings):
-		findings.say(s)
+		problems := findings.problems()
+		s.sayAll(problems)
+		s.misused(mode, problems)
 		return ExitUsage
 	case ok:
 		p.Kind, p.Hint, code = "usage", usage.hint, ExitUsage
@@ -109,6 +111,9 @@ func (s *session) end(ctx context.Context, mode string, err error, code ExitCode
 		p.Severity, code = report.Warning, ExitOK
 	}
 	s.say(p)
+	if code == ExitUsage {
+		s.misused(mode, []report.Problem{p})
+	}
 	return code
 }
 
@@ -137,6 +142,7 @@ func (s *session) parse(mode *string) (chosen command, done bool, err error) {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
+	*mode = commandOf(args, parser.Model)
 	parsed, err := parser.Parse(args)
 	if exited {
 		return nil, true, nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 
 	"github.com/pullonce/pullonce/internal/plan"
@@ -62,6 +63,34 @@ func (s *session) write(outputs []output) error {
 		errs = append(errs, s.runner.Output(o.name, value))
 	}
 	return errors.Join(errs...)
+}
+
+// misused leaves a mode's wrong use for later steps and in the job summary: what has a result has failed. What can't be
+// written changes nothing about how the run ends.
+func (s *session) misused(mode string, problems []report.Problem) {
+	outputs, err := outputsOf(mode)
+	if err != nil || len(outputs) == 0 || !s.runner.Enabled() {
+		return
+	}
+	if slices.Contains(outputs, "result") {
+		err = s.write([]output{{"result", string(report.Failure)}})
+	}
+	md := report.Report{Mode: mode, Problems: problems}.Markdown()
+	err = errors.Join(err, s.runner.Summary(fmt.Sprintf("### pullonce %s: wrong use\n", mode), nil, md.Tail))
+	if err != nil {
+		s.printf("%s", report.Line(err))
+	}
+}
+
+// outputsOf are the outputs of a mode; a command that is none has none.
+func outputsOf(mode string) ([]string, error) {
+	modes, err := Modes()
+	for _, m := range modes {
+		if m.Name == mode {
+			return m.Outputs, err
+		}
+	}
+	return nil, err
 }
 
 // references are those of the images that came from one of the sources, each once.

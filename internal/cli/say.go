@@ -71,12 +71,12 @@ func annotation(p report.Problem) workflow.Annotation {
 // pinErrors are the findings of a pin list that can't be used.
 type pinErrors struct{ pin.Errors }
 
-func (e pinErrors) say(s *session) {
+func (e pinErrors) problems() []report.Problem {
 	var problems []report.Problem
 	for _, f := range e.Errors {
 		problems = append(problems, problemOf(f, report.Error))
 	}
-	s.sayAll(problems)
+	return problems
 }
 
 func problemOf(f pin.Finding, severity report.Severity) report.Problem {
