@@ -52,6 +52,8 @@ type Request struct {
 	At time.Time
 	// Token is the bearer token, User the common name of the client's certificate, or "".
 	Token, User string
+	// As are the headers of an impersonation.
+	As map[string][]string
 	// Status is that of the response.
 	Status int
 }
@@ -86,6 +88,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	seen := Request{At: time.Now(), Token: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), Status: statuses[fault]}
 	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
 		seen.User = r.TLS.PeerCertificates[0].Subject.CommonName
+	}
+	for name, values := range r.Header {
+		if strings.HasPrefix(name, "Impersonate-") {
+			if seen.As == nil {
+				seen.As = map[string][]string{}
+			}
+			seen.As[name] = values
+		}
 	}
 	asked, err := parse(body)
 	switch {

@@ -36,7 +36,7 @@ const (
 func TestDocsSayWhatIsMeasured(t *testing.T) {
 	t.Parallel()
 	whole := *update || os.Getenv("PULLONCE_E2E") == "1"
-	flights := 60
+	flights := 30
 	if whole {
 		flights = 1000
 	}

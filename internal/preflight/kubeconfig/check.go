@@ -16,7 +16,7 @@ func (c Cluster) check() error {
 	switch {
 	case c.Server == "":
 		return errors.New("the cluster has no server")
-	case c.Insecure && (len(c.Authority.PEM) > 0 || c.Authority.File != ""):
+	case c.Insecure && c.Authority.there():
 		return errors.New("the cluster has an authority and insecure-skip-tls-verify, which exclude each other")
 	}
 	if c.ProxyURL == "" {
@@ -37,6 +37,8 @@ func (u User) check() error {
 	switch {
 	case token && basic:
 		return errors.New("the user has a token and a password, which exclude each other")
+	case u.Certificate.there() != u.Key.there():
+		return errors.New("the user has a certificate or a key, and needs both")
 	case u.Provider != "":
 		return fmt.Errorf("the auth-provider %q is of the past: use a credential plugin (exec)", u.Provider)
 	case u.As.User == "" && (u.As.UID != "" || len(u.As.Groups) > 0 || len(u.As.Extra) > 0):

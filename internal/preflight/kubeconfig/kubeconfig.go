@@ -80,6 +80,8 @@ type Material struct {
 	File string
 }
 
+func (m Material) there() bool { return len(m.PEM) > 0 || m.File != "" }
+
 // Read gives the PEM. It is nil where there is none.
 func (m Material) Read() ([]byte, error) {
 	if len(m.PEM) > 0 || m.File == "" {
@@ -97,17 +99,20 @@ type Impersonation struct {
 
 // Exec is a program that makes credentials (client.authentication.k8s.io).
 type Exec struct {
-	APIVersion string   `yaml:"apiVersion"`
-	Command    string   `yaml:"command"`
-	Args       []string `yaml:"args"`
-	Env        []struct {
-		Name  string `yaml:"name"`
-		Value string `yaml:"value"`
-	} `yaml:"env"`
-	InstallHint        string `yaml:"installHint"`
-	ProvideClusterInfo bool   `yaml:"provideClusterInfo"`
+	APIVersion         string     `yaml:"apiVersion"`
+	Command            string     `yaml:"command"`
+	Args               []string   `yaml:"args"`
+	Env                []Variable `yaml:"env"`
+	InstallHint        string     `yaml:"installHint"`
+	ProvideClusterInfo bool       `yaml:"provideClusterInfo"`
 	// InteractiveMode is "Never", "IfAvailable" or "Always".
 	InteractiveMode string `yaml:"interactiveMode"`
+}
+
+// Variable is a variable of the environment of such a program.
+type Variable struct {
+	Name  string `yaml:"name"`
+	Value string `yaml:"value"`
 }
 
 // Load reads the configuration as it stands at the moment. That there is none is ErrNone.
