@@ -171,7 +171,8 @@ func (f auditFinding) problem() report.Problem {
 			where = *f.Pin
 		}
 	}
-	return placed(p, where)
+	p.File, p.Line, p.Column = where.File, where.Line, where.Column
+	return p
 }
 
 func (a audited) writeTable(w io.Writer) error {

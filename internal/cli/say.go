@@ -57,9 +57,14 @@ func (s *session) sayAll(problems []report.Problem) {
 	}
 }
 
+// annotation is p for the runner. A place in an inline list is in no file that it could point at: the message names it.
 func annotation(p report.Problem) workflow.Annotation {
 	title := "pullonce: " + p.Kind
 	message := p.Message
+	if p.File == pin.Inline {
+		message = pin.Position{File: p.File, Line: p.Line, Column: p.Column}.String() + ": " + message
+		p.File, p.Line, p.Column = "", 0, 0
+	}
 	if p.Hint != "" {
 		message += " — " + p.Hint
 	}
@@ -80,17 +85,9 @@ func (e pinErrors) problems() []report.Problem {
 }
 
 func problemOf(f pin.Finding, severity report.Severity) report.Problem {
-	return placed(report.Problem{Severity: severity, Kind: f.Kind, Message: f.Message, Hint: f.Hint}, f.Position)
-}
-
-// placed is p at a place. That of an inline list is in no file that an annotation could point at: the message names it.
-func placed(p report.Problem, at pin.Position) report.Problem {
-	if at.File == pin.Inline {
-		p.Message = at.String() + ": " + p.Message
-		return p
+	return report.Problem{
+		Severity: severity, Kind: f.Kind, Message: f.Message, Hint: f.Hint, File: f.File, Line: f.Line, Column: f.Column,
 	}
-	p.File, p.Line, p.Column = at.File, at.Line, at.Column
-	return p
 }
 
 // scrub takes the secrets that are known to the run out of what a report says in words, for its file and its table.
