@@ -19,8 +19,8 @@ func (a Answer) Describe() []string {
 	lines := []string{
 		fmt.Sprintf("%s lanes × %d images of %s, starting over %s; %s with seed %d",
 			Count(float64(s.Lanes)), s.Images, report.Bytes(s.Image.Size), short(s.Spread), plural(a.Runs, "run"), a.Seed),
-		fmt.Sprintf("%s: %s requests per %s and IP, at most %s at once, from %s, %s Retry-After",
-			a.title(), Count(float64(t.Requests)), short(t.Window), Count(float64(t.Burst)), plural(t.IPs, "IP"), withOrWithout(t.RetryAfter)),
+		fmt.Sprintf("%s: %s per %s and IP, at most %s at once, from %s, %s Retry-After",
+			a.title(), plural(t.Requests, "request"), short(t.Window), Count(float64(t.Burst)), plural(t.IPs, "IP"), withOrWithout(t.RetryAfter)),
 		fmt.Sprintf("cache service: %s uploads and %s look-ups a minute (look-ups: assumed, no limit is published), a new entry shows up within %s",
 			Count(float64(s.Cache.Uploads)), Count(float64(s.Cache.Lookups)), short(s.Cache.Lag)),
 	}
