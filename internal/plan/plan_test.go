@@ -69,7 +69,7 @@ func TestPlanAsJSON(t *testing.T) {
 	got, err := json.Marshal(p)
 	require.NoError(t, err)
 	require.JSONEq(t, `{"items": [{
-		"pin": {"file": "images", "line": 1, "column": 1, "reference": "docker.io/library/redis:7", "lanes": ["a"], "name": "cache"},
+		"pin": {"file": "images input", "line": 1, "column": 1, "reference": "docker.io/library/redis:7", "lanes": ["a"], "name": "cache"},
 		"platform": "linux/amd64", "key": "`+p.Key()+`", "name": "cache"
 	}]}`, string(got))
 }
