@@ -133,8 +133,8 @@ func (s *session) finishAudit(a audited, asJSON bool) (ExitCode, error) {
 	} else {
 		err = s.print(a.writeTable)
 	}
-	err = errors.Join(err, s.keep(a.Mode, indented(a)), s.summarizeAudit(a),
-		s.write([]output{{"findings", a.brief()}, {"result", string(a.Result)}}))
+	s.untold(errors.Join(err, s.keep(a.Mode, indented(a)), s.summarizeAudit(a)))
+	err = s.write([]output{{"findings", a.brief()}, {"result", string(a.Result)}})
 	if a.Result == report.Failure {
 		return ExitNo, err
 	}

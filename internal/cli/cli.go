@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,7 +87,7 @@ func Main(ctx context.Context, p Process) (code ExitCode) {
 	}
 	code, err = chosen.run(ctx, s)
 	if err != nil {
-		return s.end(ctx, mode, err, ExitInternal)
+		return s.end(ctx, mode, err, cmp.Or(code, ExitInternal))
 	}
 	if ctx.Err() != nil && mode != modeRetry {
 		return s.end(ctx, mode, errors.New("interrupted"), ExitInternal)
@@ -107,7 +108,7 @@ func (s *session) end(ctx context.Context, mode string, err error, code ExitCode
 		return ExitUsage
 	case ok:
 		p.Kind, p.Hint, code = "usage", usage.hint, ExitUsage
-	case mode == modeLoad && ctx.Err() == nil && code != ExitUsage:
+	case mode == modeLoad && ctx.Err() == nil && code == ExitInternal:
 		p.Severity, code = report.Warning, ExitOK
 	}
 	s.say(p)

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -168,7 +169,7 @@ func parseSpan(raw string) (time.Duration, error) {
 		value, unit = days+"h", 24
 	}
 	parsed, err := time.ParseDuration(value)
-	if err != nil || parsed < 0 {
+	if err != nil || parsed < 0 || unit > 0 && parsed > math.MaxInt64/unit {
 		return 0, fmt.Errorf("invalid time span %q: write it as in 90s, 10m, 1h30m or 7d", raw)
 	}
 	if unit > 0 {

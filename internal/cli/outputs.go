@@ -1,12 +1,12 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 
@@ -24,9 +24,6 @@ type output struct {
 func (s *session) outputs(planned plan.Plan, done report.Report, more ...output) error {
 	if !s.runner.Enabled() {
 		return nil
-	}
-	if err := s.keep(done.Mode, done.WriteJSON); err != nil {
-		return err
 	}
 	hit := len(done.Images) > 0 && len(references(done, report.Registry, report.Nowhere)) == 0
 	all := append(planOutputs(planned),
@@ -138,12 +135,16 @@ func (s *session) keep(mode string, write func(io.Writer) error) error {
 
 // writeWhole writes a file that appears whole or not at all.
 func writeWhole(path string, write func(io.Writer) error) error {
-	var b bytes.Buffer
-	if err := write(&b); err != nil {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(path+".tmp", b.Bytes(), 0o644); err != nil {
-		return err
+	err = errors.Join(write(f), f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
 	}
-	return os.Rename(path+".tmp", path)
+	if err != nil {
+		_ = os.Remove(f.Name()) // the first error tells more
+	}
+	return err
 }

@@ -71,9 +71,10 @@ func (s *session) landed(p flight, asJSON bool) error {
 	} else {
 		err = s.print(p.writeTable)
 	}
-	return errors.Join(err, s.summarizeFlight(p), s.keep("preflight", p.document()), s.write([]output{
+	s.untold(errors.Join(err, s.summarizeFlight(p), s.keep("preflight", p.document())))
+	return s.write([]output{
 		{"allowed", strconv.FormatBool(p.verdict.Allowed())}, {"result", string(p.result())},
-	}))
+	})
 }
 
 // document is the verdict for programs.

@@ -74,9 +74,7 @@ func (c *primeCommand) run(ctx context.Context, s *session) (ExitCode, error) {
 		annotateQuota(&done, quota)
 	}
 	done = s.scrub(done)
-	if err := s.finish(done, c.JSON); err != nil {
-		return 0, err
-	}
+	s.finish(done, c.JSON)
 	return exitOf(done), s.outputs(planned, done, output{"pulled", references(done, report.Registry)})
 }
 

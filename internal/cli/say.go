@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -104,15 +103,23 @@ func (s *session) scrub(r report.Report) report.Report {
 	return r
 }
 
-// finish tells of a run: problems first, then the table or the JSON report, the job summary, and the outputs.
-func (s *session) finish(r report.Report, asJSON bool) error {
+// finish tells of a run: problems first, then the table or the JSON report, the job summary, and the file that keeps the
+// report. What can't be told is warned of: it changes nothing about what the run came to.
+func (s *session) finish(r report.Report, asJSON bool) {
 	s.sayAll(r.Problems)
-	errs := []error{s.writeReport(r, asJSON)}
+	s.untold(s.writeReport(r, asJSON))
 	if s.runner.Enabled() {
 		md := r.Markdown()
-		errs = append(errs, s.runner.Summary(md.Head, md.Rows, md.Tail))
+		s.untold(s.runner.Summary(md.Head, md.Rows, md.Tail))
 	}
-	return errors.Join(errs...)
+	s.untold(s.keep(r.Mode, r.WriteJSON))
+}
+
+// untold warns of a report that did not reach its reader.
+func (s *session) untold(err error) {
+	if err != nil {
+		s.say(report.Problem{Severity: report.Warning, Kind: "report", Message: report.Line(err)})
+	}
 }
 
 func (s *session) writeReport(r report.Report, asJSON bool) error {

@@ -41,6 +41,9 @@ func (s *session) backends() map[string]backend {
 
 // targets are those that the into option names, each once.
 func (s *session) targets(into []string) ([]lane.Target, error) {
+	if len(into) == 0 {
+		return nil, usagef("into is one or more of docker, kind[:CLUSTER], containerd[:NAMESPACE], podman and none", "into names no target")
+	}
 	backends := s.backends()
 	var targets []lane.Target
 	seen := map[string]bool{}
