@@ -53,6 +53,9 @@ func Generation(key string, n int) string {
 	return key + "." + strconv.Itoa(n)
 }
 
+// maxGeneration bounds what counts as a generation: far more than any key has, and far from where numbers end.
+const maxGeneration = 1 << 20
+
 // ParseGeneration takes a saved key apart. A key ends in 16 hex digits, so that ".n" behind it can only be a
 // generation; whatever else is behind a key makes another key.
 func ParseGeneration(saved string) (key string, n int) {
@@ -61,7 +64,7 @@ func ParseGeneration(saved string) (key string, n int) {
 		return saved, 0
 	}
 	n, err := strconv.Atoi(saved[i+1:])
-	if err != nil || n < 1 || Generation(saved[:i], n) != saved {
+	if err != nil || n < 1 || n > maxGeneration || Generation(saved[:i], n) != saved {
 		return saved, 0
 	}
 	return saved[:i], n

@@ -23,7 +23,7 @@ func TestGenerationsComeApartAsTheyWerePutTogether(t *testing.T) {
 func TestWhatIsNoGenerationIsAKey(t *testing.T) {
 	t.Parallel()
 	for _, saved := range []string{
-		"", "key", "key.", "key.0", "key.01", "key.+1", "key.-1", "key.1x", "key.x1", "key. 1", ".1", "key.1.", "key.99999999999999999999", "key.٣",
+		"", "key", "key.", "key.0", "key.01", "key.+1", "key.-1", "key.1x", "key.x1", "key. 1", ".1", "key.1.", "key.99999999999999999999", "key.9223372036854775807", "key.1048577", "key.٣",
 	} {
 		key, n := store.ParseGeneration(saved)
 		require.Equal(t, saved, key)
