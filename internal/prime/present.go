@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/pullonce/pullonce/internal/image"
 	"github.com/pullonce/pullonce/internal/plan"
@@ -73,12 +74,16 @@ func (r *run) unfit(ctx context.Context, item plan.Item, entry store.Entry, row 
 	return r.moved(ctx, item, img), nil
 }
 
+// skew is how far another machine's clock may be ahead. An entry from further in the future has no age to trust.
+const skew = time.Hour
+
 // aged says whether the registry must be asked about the entry: a tag can move, a digest can't.
 func (r *run) aged(item plan.Item, entry store.Entry) bool {
 	if item.Pin.Reference.Digest() != "" {
 		return false
 	}
-	return r.MaxAge <= 0 || entry.Saved.IsZero() || r.now().Sub(entry.Saved) > r.MaxAge
+	age := r.now().Sub(entry.Saved)
+	return r.MaxAge <= 0 || entry.Saved.IsZero() || age > r.MaxAge || age < -skew
 }
 
 // moved asks the registry whether the tag has moved since the entry was saved. A registry that does not answer leaves

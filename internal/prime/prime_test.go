@@ -232,3 +232,14 @@ func TestAnEntryThatWasCutShortIsReplacedWithoutBeingAskedFor(t *testing.T) {
 	require.NoError(t, found.Problem)
 	require.Equal(t, 1, found.Entry.Generation)
 }
+
+func TestAnEntryFromTheFutureIsCompared(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "redis:7")
+	require.Equal(t, report.Success, prime.Run(t.Context(), b.options).Result)
+	ahead := time.Now().Add(48 * time.Hour)
+	require.NoError(t, os.Chtimes(b.store.Path(b.options.Items[0].Key), ahead, ahead))
+	b.registry.ResetLog()
+	require.Equal(t, report.Cache, prime.Run(t.Context(), b.options).Images[0].Source)
+	require.Len(t, b.registry.Log(), 1)
+}
