@@ -86,14 +86,12 @@ func (s storage) get(ctx context.Context, signed string, off int64, n int, buf [
 		return nil, 0, storageFault(ctx, err)
 	}
 	defer resp.Body.Close()
-	var from, to int64
 	if resp.ContentRange == nil {
 		return nil, 0, &fault{class: retry.Transient, text: "the whole came where a range belongs"}
 	}
-	if _, err := fmt.Sscanf(*resp.ContentRange, "bytes %d-%d/%d", &from, &to, &total); err != nil || from != off || to >= total {
-		return nil, 0, &fault{class: retry.Transient, text: fmt.Sprintf("another range came: %q", clean(*resp.ContentRange))}
+	if n, total, err = rangeOf(*resp.ContentRange, off, n); err != nil {
+		return nil, 0, err
 	}
-	n = int(min(int64(n), total-off))
 	if cap(buf) < n {
 		buf = make([]byte, n)
 	}
@@ -105,6 +103,17 @@ func (s storage) get(ctx context.Context, signed string, off int64, n int, buf [
 		return nil, 0, f
 	}
 	return buf[:n], total, nil
+}
+
+// rangeOf reads a Content-Range (RFC 9110, section 14.4), which must be that of the n bytes from off on, or of those that
+// are left there, and says how many those are.
+func rangeOf(header string, off int64, n int) (size int, total int64, err error) {
+	var from, to int64
+	_, err = fmt.Sscanf(header, "bytes %d-%d/%d", &from, &to, &total)
+	if err != nil || from != off || to < from || to >= total || to-from != min(int64(n), total-off)-1 {
+		return 0, 0, &fault{class: retry.Transient, text: fmt.Sprintf("another range came: %q", clean(header))}
+	}
+	return int(to - from + 1), total, nil
 }
 
 // upload sends a blob: in one piece where it is small, else in blocks, several at a time, each on the schedule.
@@ -125,7 +134,12 @@ func (s storage) upload(ctx context.Context, signed string, r io.ReaderAt, size 
 	for i := range ids {
 		ids[i] = base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint64(nil, uint64(i)))
 		block := io.NewSectionReader(r, int64(i)*blockSize, min(blockSize, size-int64(i)*blockSize))
-		group.Go(func() error {
+		group.Go(func() (err error) {
+			defer func() {
+				if v := recover(); v != nil { // nobody else can: it would end the process
+					err = &fault{text: clean(fmt.Sprintf("sending a block panicked: %v", v))}
+				}
+			}()
 			return s.again(sending, func(ctx context.Context) error {
 				_, err := c.StageBlock(ctx, ids[i], streaming.NopCloser(io.NewSectionReader(block, 0, block.Size())), nil)
 				return err
