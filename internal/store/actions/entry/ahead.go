@@ -2,6 +2,7 @@ package entry
 
 import (
 	"context"
+	"fmt"
 	"io"
 
 	"golang.org/x/sync/errgroup"
@@ -130,11 +131,22 @@ func (r *aheadReader) order() {
 		r.next++
 		r.group.Go(func() error {
 			defer close(p.done)
-			p.data, p.err = r.source.piece(r.ctx, i, p.buf)
+			p.data, p.err = r.piece(i, p.buf)
 			return nil
 		})
 	}
 	r.window = min(max(2*r.window, 1), maxAhead)
+}
+
+// piece gets piece i. A panic becomes an error of that piece: where it runs nobody else can catch it, and it would end
+// the process.
+func (r *aheadReader) piece(i int, buf []byte) (data []byte, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			data, err = nil, fmt.Errorf("reading piece %d panicked: %v", i, v)
+		}
+	}()
+	return r.source.piece(r.ctx, i, buf)
 }
 
 // release gives back what a piece took.

@@ -27,6 +27,8 @@ const (
 	trailerSize = 2 * blockSize
 	// maxMembers bounds what may stand in front of the archive in an entry that others wrote.
 	maxMembers = 64
+	// maxFront bounds, in bytes, where the archive starts in the outer tar: what few bytes unpack to may take long to pass.
+	maxFront = 1 << 20
 )
 
 // Path is what actions/cache is told to keep for key: a directory within the workspace. A generation of a key is kept
@@ -55,15 +57,17 @@ func members(key string, size int64, at time.Time) ([]byte, error) {
 }
 
 // member finds the archive of key in the outer tar: where it starts and how many bytes it has. r stands at its first
-// byte afterwards. An entry without it is store.ErrCorrupt.
+// byte afterwards. An entry without it within maxFront is store.ErrCorrupt.
 func member(r io.Reader, key string) (offset, size int64, err error) {
-	counted := &counter{r: r}
+	counted := &counter{r: io.LimitReader(r, maxFront)}
 	names := tar.NewReader(counted)
 	for range maxMembers {
 		h, err := names.Next()
 		switch {
 		case counted.err != nil:
 			return 0, 0, counted.err
+		case counted.n == maxFront && err != nil:
+			return 0, 0, fmt.Errorf("%w: no %s in its first %d bytes", store.ErrCorrupt, archivePath(key), maxFront)
 		case err == io.EOF:
 			return 0, 0, fmt.Errorf("%w: it has no %s", store.ErrCorrupt, archivePath(key))
 		case err != nil:
