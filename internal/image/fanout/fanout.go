@@ -22,7 +22,9 @@ const Patience = 10 * time.Second
 const Window = 2 << 20
 
 // Each calls take n times at once, each time with img as one of n shares whose blobs are read once for all of them,
-// and returns when all have. A share is good until its take returns; blobs stay open until ctx ends.
+// and returns when all have. A share is good until its take returns; blobs stay open until ctx ends. A take that panics
+// holds no other up; once all have returned, Each panics with the first such value, in the caller's goroutine, where it
+// can be recovered.
 func Each(ctx context.Context, img image.Image, n int, take func(i int, share image.Image)) {
 	if n == 1 {
 		take(0, img)
@@ -38,14 +40,21 @@ func Each(ctx context.Context, img image.Image, n int, take func(i int, share im
 			return b
 		})
 	}
+	panics := make([]any, n)
 	var takers sync.WaitGroup
 	for i := range n {
 		takers.Go(func() {
 			defer g.branches[i].leave()
+			defer func() { panics[i] = recover() }()
 			take(i, shares[i])
 		})
 	}
 	takers.Wait()
+	for _, v := range panics {
+		if v != nil {
+			panic(v)
+		}
+	}
 }
 
 // group are the shares of one image. At any time one blob at most is read for several.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -41,7 +42,10 @@ type reader struct {
 	closed   bool
 }
 
-var errClosed = errors.New("read after Close")
+var (
+	errClosed = errors.New("read after Close")
+	errUnread = errors.New("whoever read for all ended before it was done")
+)
 
 // Read implements io.Reader.
 func (r *reader) Read(p []byte) (int, error) {
@@ -51,22 +55,26 @@ func (r *reader) Read(p []byte) (int, error) {
 	case r.closed:
 		return 0, errClosed
 	}
+	if n, detached, err := r.shared(p); !detached {
+		return n, err
+	}
+	return r.alone(p)
+}
+
+// shared reads with the others, unless they go on without r.
+func (r *reader) shared(p []byte) (n int, detached bool, err error) {
 	g := r.read.group
 	g.mu.Lock()
-	for {
-		if r.detached {
-			g.mu.Unlock()
-			return r.alone(p)
-		}
+	defer g.mu.Unlock() // also where fetch ends this goroutine
+	for !r.detached {
 		if n, err := r.read.copy(r, p); n > 0 || err != nil {
-			g.mu.Unlock()
-			return n, err
+			return n, false, err
 		}
 		if err := r.read.more(r.ctx); err != nil {
-			g.mu.Unlock()
-			return 0, err
+			return 0, false, err
 		}
 	}
+	return 0, true, nil
 }
 
 // copy gives r what there is, or the end. Both 0 and nil mean that there is nothing yet.
@@ -134,24 +142,27 @@ func (rd *read) more(ctx context.Context) error {
 	return nil
 }
 
-// fetch reads one chunk, without the lock.
+// fetch reads one chunk, without the lock. However that ends, those who wait for the chunk hear of it.
 func (rd *read) fetch() {
 	g := rd.group
 	rd.fetching = true
 	buf := rd.buffer()
+	n, err := 0, errUnread
 	g.mu.Unlock()
-	n, err := rd.fill(buf)
-	g.mu.Lock()
-	rd.fetching = false
-	if n > 0 {
-		rd.chunks = append(rd.chunks, buf[:n])
-		rd.end += int64(n)
-	}
-	if err != nil {
-		rd.err = err
-	}
-	rd.finish()
-	g.signal()
+	defer func() {
+		g.mu.Lock()
+		rd.fetching = false
+		if n > 0 {
+			rd.chunks = append(rd.chunks, buf[:n])
+			rd.end += int64(n)
+		}
+		if err != nil {
+			rd.err = err
+		}
+		rd.finish()
+		g.signal()
+	}()
+	n, err = rd.fill(buf)
 }
 
 func (rd *read) buffer() []byte {
@@ -163,8 +174,13 @@ func (rd *read) buffer() []byte {
 	return make([]byte, chunkSize)
 }
 
-// fill opens the blob at first, and reads on.
-func (rd *read) fill(buf []byte) (int, error) {
+// fill opens the blob at first, and reads on. A panic of the source is an error for all, not for whoever came to fetch.
+func (rd *read) fill(buf []byte) (n int, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			n, err = 0, fmt.Errorf("reading %s panicked: %v", rd.blob.Digest, v)
+		}
+	}()
 	if rd.rc == nil {
 		rc, err := rd.group.source.Blob(rd.group.ctx, rd.blob)
 		if err != nil {
