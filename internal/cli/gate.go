@@ -23,10 +23,11 @@ type gateCommand struct {
 }
 
 func (c *gateCommand) run(_ context.Context, s *session) (ExitCode, error) {
-	verdict, err := gate.Judge([]byte(c.Jobs), gate.Rules{
-		Require: words(c.Require), AllowedSkips: words(c.AllowedSkips), AllowedFailures: words(c.AllowedFailures),
-		AtLeastOne: words(c.AtLeastOne),
-	})
+	rules, err := c.rules()
+	if err != nil {
+		return 0, err
+	}
+	verdict, err := gate.Judge([]byte(c.Jobs), rules)
 	if err != nil {
 		return 0, usageError{err: err, hint: "pass the needs context: jobs: ${{ toJSON(needs) }}"}
 	}
@@ -43,6 +44,28 @@ func (c *gateCommand) run(_ context.Context, s *session) (ExitCode, error) {
 		return ExitNo, err
 	}
 	return ExitOK, err
+}
+
+// rules are the inputs as the gate has them. One that is given and names nothing is a mistake: without it the gate would
+// hold the run to less than was asked for.
+func (c *gateCommand) rules() (gate.Rules, error) {
+	var rules gate.Rules
+	for _, input := range []struct {
+		name  string
+		lines list
+		into  *[]string
+	}{
+		{"require", c.Require, &rules.Require},
+		{"allowed-skips", c.AllowedSkips, &rules.AllowedSkips},
+		{"allowed-failures", c.AllowedFailures, &rules.AllowedFailures},
+		{"at-least-one", c.AtLeastOne, &rules.AtLeastOne},
+	} {
+		*input.into = words(input.lines)
+		if len(input.lines) > 0 && len(*input.into) == 0 {
+			return gate.Rules{}, usagef("name the ids of jobs, one a line, or leave the input out", "%s is %q, which names no job", input.name, input.lines)
+		}
+	}
+	return rules, nil
 }
 
 // words splits lines at commas as well: the ids of jobs have none, and the field's other gate is written so.

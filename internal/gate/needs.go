@@ -17,6 +17,9 @@ func parse(needs []byte) (map[string]string, error) {
 	if err := json.Unmarshal(needs, &jobs); err != nil {
 		return nil, fmt.Errorf("reading the needs context, which is written ${{ toJSON(needs) }}: %w", err)
 	}
+	if err := checkNames(json.NewDecoder(bytes.NewReader(needs))); err != nil {
+		return nil, fmt.Errorf("reading the needs context: %w", err)
+	}
 	results := make(map[string]string, len(jobs))
 	for id, job := range jobs {
 		var result string
@@ -28,4 +31,34 @@ func parse(needs []byte) (map[string]string, error) {
 		results[id] = result
 	}
 	return results, nil
+}
+
+// checkNames refuses an object, at any depth, that has a name twice: encoding/json would take the last of them without a
+// word, and whoever wrote the first may have meant it. The JSON that d reads has been found to be well formed.
+func checkNames(d *json.Decoder) error {
+	token, err := d.Token()
+	if err != nil {
+		return err
+	}
+	if _, nested := token.(json.Delim); !nested {
+		return nil
+	}
+	seen := map[json.Token]bool{}
+	for d.More() {
+		if token == json.Delim('{') {
+			name, err := d.Token()
+			if err != nil {
+				return err
+			}
+			if seen[name] {
+				return fmt.Errorf("%q is there twice", name)
+			}
+			seen[name] = true
+		}
+		if err := checkNames(d); err != nil {
+			return err
+		}
+	}
+	_, err = d.Token() // the end of it
+	return err
 }
