@@ -59,6 +59,9 @@ func (s *session) tempDir() string { return cmp.Or(s.getenv("RUNNER_TEMP"), os.T
 func parseMirrors(lines []string) (map[string][]string, error) {
 	mirrors := map[string][]string{}
 	for _, line := range lines {
+		if strings.Contains(line, "@") { // may be a password, so the line is not shown
+			return nil, usagef("write the host alone; credentials belong into Docker's configuration: docker login", "invalid mirror: it has an \"@\", and with it credentials")
+		}
 		host, rest, ok := strings.Cut(line, "=")
 		host = strings.TrimSpace(host)
 		if !ok || host == "" || strings.TrimSpace(rest) == "" {
