@@ -48,7 +48,7 @@ var allowed = map[string]string{
 	"preflight/kubeconfig":  "",
 	"preflight/keep":        "preflight",
 	"preflight/apitest":     "",
-	"registry":              "image pace platform reference retry",
+	"registry":              "command image pace platform reference retry",
 	"store":                 "image",
 	"store/dir":             "image store",
 	"store/actions":         "image oneline retry store store/actions/entry",
@@ -79,7 +79,7 @@ var allowed = map[string]string{
 var foreign = map[string]string{
 	"net/http":                          "cachetest demo preflight/apitest preflight/cluster registry regtest retry simulate/simulatetest store/actions store/oci target/docker",
 	"archive/tar":                       "image image/imagetest regtest store/actions/entry",
-	"os/exec":                           "cachetest command registry",
+	"os/exec":                           "cachetest command",
 	"flag":                              "",
 	"log":                               "preflight/apitest regtest",
 	"github.com/Azure/azure-sdk-for-go": "cachetest store/actions",

@@ -206,5 +206,5 @@ func TestHelpersAreAskedForTheHostAlone(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "registry.example\nunknown.example\nbroken.example\n", string(asked))
 	require.Len(t, events, 1)
-	require.Contains(t, events[0], "broken.example the stored credential can't be read: running docker-credential-test: exit status 1: no key ring")
+	require.Contains(t, events[0], "broken.example the stored credential can't be read: running docker-credential-test: docker-credential-test get: exit code 1: no key ring")
 }

@@ -1,19 +1,20 @@
 package registry
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
+
+	"github.com/pullonce/pullonce/internal/command"
 )
 
 const (
@@ -120,22 +121,27 @@ func bareHost(stored string) string {
 	return host
 }
 
-// askHelper runs docker-credential-<helper> get. A helper that has nothing for the account makes the pull anonymous.
+// askHelper runs docker-credential-<helper> get. What the helper leaves running, such as an agent that keeps its output
+// open, is not waited for. A helper that has nothing for the account makes the pull anonymous.
 func askHelper(ctx context.Context, helper, account string) (authn.Authenticator, error) {
-	ctx, cancel := context.WithTimeout(ctx, helperLimit)
+	ctx, cancel := context.WithTimeoutCause(ctx, helperLimit, &stallError{"answer", helperLimit})
 	defer cancel()
-	var stdout bytes.Buffer
-	cmd := exec.CommandContext(ctx, "docker-credential-"+helper, "get")
-	cmd.Stdin, cmd.Stdout = strings.NewReader(account), &stdout
-	if err := cmd.Run(); err != nil {
+	out, err := command.Host{}.Run(ctx, command.Command{
+		Argv: []string{"docker-credential-" + helper, "get"},
+		Stdin: func(_ context.Context, w io.Writer) error {
+			_, err := io.WriteString(w, account)
+			return err
+		},
+	})
+	if err != nil {
 		// The protocol has no exit status of its own for "not found", only this text.
-		if strings.Contains(stdout.String(), "credentials not found") {
+		if strings.Contains(out.Stdout, "credentials not found") {
 			return authn.Anonymous, nil
 		}
-		return nil, fmt.Errorf("running docker-credential-%s: %w: %s", helper, err, stdout.String())
+		return nil, fmt.Errorf("running docker-credential-%s: %w", helper, err)
 	}
 	var got struct{ Username, Secret string }
-	if err := json.Unmarshal(stdout.Bytes(), &got); err != nil {
+	if err := json.Unmarshal([]byte(out.Stdout), &got); err != nil {
 		return nil, fmt.Errorf("reading the answer of docker-credential-%s: %w", helper, err)
 	}
 	if got.Username == identityUser {
