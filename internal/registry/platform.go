@@ -11,6 +11,13 @@ import (
 	"github.com/pullonce/pullonce/internal/platform"
 )
 
+const (
+	// maxEntries bounds an index, in entries. The largest of the official images have a few dozen.
+	maxEntries = 1000
+	// maxOffered is how many platforms a message names.
+	maxOffered = 20
+)
+
 // choose finds the manifest for a platform in an index: the exact variant, else the newest older one, which the same
 // machine runs too. Among equals the first counts, as it does for Docker and containerd.
 func choose(entries []ocispec.Descriptor, want platform.Platform) (ocispec.Descriptor, bool) {
@@ -70,13 +77,20 @@ func variantLevel(p platform.Platform) float64 {
 	return level
 }
 
-// offered lists the platforms of an index for a message.
+// offered lists the platforms of an index for a message: the first maxOffered of them, each once.
 func offered(entries []ocispec.Descriptor) string {
 	var names []string
+	seen := map[platform.Platform]bool{}
 	for _, d := range images(entries) {
-		if d.Platform != nil && !slices.Contains(names, platformOf(d).String()) {
-			names = append(names, platformOf(d).String())
+		if d.Platform == nil || seen[platformOf(d)] {
+			continue
 		}
+		if len(names) == maxOffered {
+			names = append(names, "…")
+			break
+		}
+		seen[platformOf(d)] = true
+		names = append(names, clean(platformOf(d).String()))
 	}
 	if names == nil {
 		return "no platform"

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pullonce/pullonce/internal/platform"
+	"github.com/pullonce/pullonce/internal/retry"
 )
 
 func TestChoose(t *testing.T) {
@@ -50,6 +51,28 @@ func TestOfferedNamesEachPlatformOnce(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "linux/amd64, linux/arm64", offered(entriesFor("linux/amd64 linux/arm64/v8 unknown/unknown linux/arm64")))
 	require.Equal(t, "no platform", offered(nil))
+}
+
+func TestOfferedIsShortWhateverTheIndexHas(t *testing.T) {
+	t.Parallel()
+	var entries []ocispec.Descriptor
+	for i := range maxEntries {
+		entries = append(entries, ocispec.Descriptor{Platform: &ocispec.Platform{OS: "linux\n::error::", Architecture: strings.Repeat("x", i)}})
+	}
+	text := offered(entries)
+	require.LessOrEqual(t, strings.Count(text, ", "), maxOffered)
+	require.True(t, strings.HasSuffix(text, ", …"))
+	require.NotContains(t, text, "\n")
+	require.LessOrEqual(t, len(offered(entries[maxEntries-1:])), maxText+len("…"))
+}
+
+func TestAnIndexBeyondAllBoundsIsRefusedForGood(t *testing.T) {
+	t.Parallel()
+	root := document{mediaType: ocispec.MediaTypeImageIndex, data: []byte(`{"manifests":[{}` + strings.Repeat(",{}", maxEntries) + `]}`)}
+	_, err := (&fetch{}).manifest(t.Context(), root, platform.Platform{OS: "linux", Architecture: "amd64"})
+	require.EqualError(t, err, "reading the index: it has 1001 entries, and 1000 are the most")
+	class, _ := retry.ClassOf(err)
+	require.Equal(t, retry.Permanent, class)
 }
 
 // entriesFor makes an index; the size tells the entries apart, and "-" has no platform.

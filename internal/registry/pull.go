@@ -154,6 +154,9 @@ func (f *fetch) manifest(ctx context.Context, root document, p platform.Platform
 	if err := json.Unmarshal(root.data, &index); err != nil {
 		return document{}, permanently("reading the index: %s", clean(err.Error()))
 	}
+	if n := len(index.Manifests); n > maxEntries {
+		return document{}, permanently("reading the index: it has %d entries, and %d are the most", n, maxEntries)
+	}
 	entry, ok := choose(index.Manifests, p)
 	if !ok {
 		return document{}, permanently("no image for %s: the index has %s", p, offered(index.Manifests))
