@@ -22,7 +22,10 @@ var patterns = []struct {
 	{regexp.MustCompile(`\b(gh[a-z]_[A-Za-z0-9]{8,}|github_pat_[A-Za-z0-9_]{8,}|glpat-[A-Za-z0-9_-]{8,}|AKIA[A-Z0-9]{12,})`), "…"},
 	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]*)*`), "…"},
 	{regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9+/=._~-]{8,}`), "${1} …"},
-	{regexp.MustCompile(`(?i)\b((?:access_?|refresh_?|identity_?|id_?)?token|password|secret|signature)(["']?\s*[=:]\s*["']?)[^\s"',&;]{4,}`), "${1}${2}…"},
+	{regexp.MustCompile(`(?i)\b(password|secret|signature)(["']?\s*[=:]\s*["']?)[^\s"',&;]{4,}`), "${1}${2}…"},
+	{regexp.MustCompile(`(?i)\b((?:access_?|refresh_?|identity_?|id_?)?token)(["']?\s*=\s*["']?|["']\s*:\s*["']?|\s*:\s*["']|\s*:)[^\s"',&;]{4,}`), "${1}${2}…"},
+	// What is written like a sentence, as in "getting a token: invalid realm", is one, unless the word is as long as a token.
+	{regexp.MustCompile(`(?i)\b((?:access_?|refresh_?|identity_?|id_?)?token)(\s*:\s+)[^\s"',&;]{16,}`), "${1}${2}…"},
 }
 
 // clean makes foreign text fit for a message: one line, without secrets, without control characters, and not long.
