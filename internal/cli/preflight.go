@@ -68,9 +68,12 @@ func (s *session) onWait(timeout time.Duration) func(preflight.Question, int, ti
 	}
 }
 
-// verdictKey is what a verdict is kept under: everything that it holds for, the job first. It is "" outside of a job,
-// where nothing is kept. RUNNER_TRACKING_ID tells the jobs of a matrix apart, which have all else in common.
+// verdictKey is what a verdict is kept under: everything that it holds for, the job first. It is "", and nothing is
+// kept, outside of a job and for a user who is not known. RUNNER_TRACKING_ID tells the jobs of a matrix apart, which have all else in common.
 func (s *session) verdictKey(api *cluster.API, questions []preflight.Question) string {
+	if api.User() == "" { // the next one may be another
+		return ""
+	}
 	var parts []string
 	for _, name := range []string{"RUNNER_TEMP", "GITHUB_RUN_ID", "GITHUB_RUN_ATTEMPT", "GITHUB_JOB"} {
 		value := s.getenv(name)

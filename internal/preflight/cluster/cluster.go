@@ -71,7 +71,8 @@ func Open(o Options) (*API, error) {
 // Server is the address of the API.
 func (a *API) Server() string { return a.server }
 
-// User stands for the user as whom the API is asked: the same text for the same user, and no secret.
+// User stands for the user as whom the API is asked: the same text for the same user, and no secret. It is "" where that
+// can't be told, because a program makes the credentials.
 func (a *API) User() string { return a.user }
 
 // Namespace is that of the configuration.

@@ -96,6 +96,13 @@ func made(status string) (command.Output, error) {
 	return command.Output{Stdout: `{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{` + status + `}}`}, nil
 }
 
+func TestWhomAProgramMakesCredentialsForIsNotKnown(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, &apitest.Server{})
+	require.Empty(t, b.plugin(t, ``, nil).User())
+	require.NotEmpty(t, b.pod(t).User())
+}
+
 func TestAProgramMakesCredentialsOnceForAllQuestions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -14,8 +14,12 @@ import (
 )
 
 // fingerprint is a digest of a user, as far as one can be told from here: who they are, where the credentials say so, and
-// else the credentials themselves. Tokens and certificates are renewed now and then: the user stays the same.
+// else the credentials themselves. Tokens and certificates are renewed now and then: the user stays the same. It is "" where a program makes the credentials: whose
+// they are, only the program knows, which may decide anew each time it is run.
 func fingerprint(u kubeconfig.User) (string, error) {
+	if u.Exec != nil {
+		return "", nil
+	}
 	token, err := tokenOf(u)
 	if err != nil {
 		return "", err
@@ -27,8 +31,7 @@ func fingerprint(u kubeconfig.User) (string, error) {
 	data, err := json.Marshal(struct {
 		Token, Certificate, Username, Password string
 		As                                     kubeconfig.Impersonation
-		Exec                                   *kubeconfig.Exec
-	}{tokenOwner(token), certificateOwner(certificate), u.Username, digest(u.Password), u.As, u.Exec})
+	}{tokenOwner(token), certificateOwner(certificate), u.Username, digest(u.Password), u.As})
 	if err != nil {
 		return "", fmt.Errorf("telling users apart: %w", err)
 	}
