@@ -3,12 +3,14 @@ package main_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -30,6 +32,36 @@ echo
 exit "${FAKE_EXIT:-0}"
 `
 
+// envPlayed has the test binary play a release's binary.
+const envPlayed = "PULLONCE_TEST_PLAYED"
+
+// playBinary does what echo does, or ends by the signal that FAKE_SIGNAL asks for.
+func playBinary() int {
+	if os.Getenv("FAKE_SIGNAL") != "" {
+		_ = exec.Command("kill", "-TERM", strconv.Itoa(os.Getpid())).Run()
+		select {}
+	}
+	fmt.Print(filepath.Base(os.Args[0]))
+	for _, arg := range os.Args[1:] {
+		fmt.Printf(" <%s>", arg)
+	}
+	fmt.Println()
+	code, _ := strconv.Atoi(os.Getenv("FAKE_EXIT"))
+	return code
+}
+
+// fakeOd tells the first 20 bytes of a program for systems and machines that are not this one.
+const fakeOd = `#!/bin/sh
+for file; do :; done
+case $file in
+*-linux-amd64) echo ' 7f 45 4c 46 02 01 01 00 00 00 00 00 00 00 00 00 02 00 3e 00' ;;
+*-linux-arm64) echo ' 7f 45 4c 46 02 01 01 00 00 00 00 00 00 00 00 00 02 00 b7 00' ;;
+*-darwin-amd64) echo ' cf fa ed fe 07 00 00 01 03 00 00 00 02 00 00 00 0e 00 00 00' ;;
+*-darwin-arm64) echo ' cf fa ed fe 0c 00 00 01 00 00 00 00 02 00 00 00 0e 00 00 00' ;;
+*.exe) echo ' 4d 5a 90 00 03 00 04 00 00 00 00 00 00 00 8b 00 00 00 00 00' ;;
+esac
+`
+
 // fakeGo is a go that builds echo, and tells in which folder and with which settings.
 const fakeGo = `#!/bin/sh
 [ -z "${FAKE_GO_FAILS-}" ] || { echo "main.go:1:1: does not compile"; exit 1; }
@@ -38,7 +70,7 @@ while [ $# -gt 0 ]; do [ "$1" != -o ] || out=$2; shift; done
 cp "$FAKE_ECHO" "$out" && chmod +x "$out"
 `
 
-func newCheckout(t *testing.T, system, machine string, dist ...string) *checkout {
+func newCheckout(t *testing.T, system, name string, dist ...string) *checkout {
 	t.Helper()
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
@@ -46,16 +78,22 @@ func newCheckout(t *testing.T, system, machine string, dist ...string) *checkout
 	launcher, err := os.ReadFile("bin/pullonce")
 	require.NoError(t, err)
 	write(t, filepath.Join(c.dir, "bin", "pullonce"), string(launcher))
+	self, err := os.Executable()
+	require.NoError(t, err)
 	for _, name := range dist {
-		write(t, filepath.Join(c.dir, "dist", name), echo)
+		require.NoError(t, os.MkdirAll(filepath.Join(c.dir, "dist"), 0o755))
+		require.NoError(t, os.Symlink(self, filepath.Join(c.dir, "dist", name)))
+	}
+	if native := system == "Linux" && runtime.GOOS == "linux" && (name == machine() || name == runtime.GOARCH); !native {
+		write(t, filepath.Join(c.path, "od"), fakeOd)
 	}
 	write(t, filepath.Join(c.path, "uname"), `#!/bin/sh
-case $1 in -s) echo '`+system+`' ;; -m) echo '`+machine+`' ;; esac
+case $1 in -s) echo '`+system+`' ;; -m) echo '`+name+`' ;; esac
 `)
 	write(t, filepath.Join(base, "echo"), echo)
 	c.env = map[string]string{
 		"PATH": c.path + ":/usr/bin:/bin", "RUNNER_TEMP": filepath.Join(base, "runner temp"), "FAKE_ECHO": filepath.Join(base, "echo"),
-		"GOFLAGS": "-mod=vendor", "GOOS": "plan9", "CDPATH": "/",
+		envPlayed: "1", "GOFLAGS": "-mod=vendor", "GOOS": "plan9", "CDPATH": "/",
 	}
 	return c
 }
@@ -152,7 +190,8 @@ func TestLauncherPicksTheBinaryOfTheMachine(t *testing.T) {
 
 func TestLauncherIsFoundByEveryName(t *testing.T) {
 	t.Parallel()
-	c := newCheckout(t, "Linux", "x86_64", "pullonce-linux-amd64")
+	binary := "pullonce-linux-" + runtime.GOARCH
+	c := newCheckout(t, "Linux", machine(), binary)
 	require.NoError(t, os.Symlink(c.launcher(), filepath.Join(c.path, "absolute")))
 	require.NoError(t, os.Symlink("absolute", filepath.Join(c.path, "relative")))
 	for name, argv := range map[string][]string{
@@ -162,12 +201,12 @@ func TestLauncherIsFoundByEveryName(t *testing.T) {
 		"by two links":      {filepath.Join(c.path, "relative")},
 		"on the PATH":       {"/bin/sh", "-c", `PATH="$PWD/bin:$PATH" pullonce version`},
 		"bare name":         {"/bin/sh", "-c", "cd ./bin && sh pullonce version"},
-		"empty environment": {"/usr/bin/env", "-i", c.launcher(), "version"},
+		"empty environment": {"/usr/bin/env", "-i", envPlayed + "=1", c.launcher(), "version"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			out, errs, code := c.run(t, nil, argv...)
-			require.Equal(t, "pullonce-linux-amd64", strings.Fields(out)[0])
+			require.Equal(t, binary, strings.Fields(out)[0])
 			require.Empty(t, errs)
 			require.Zero(t, code)
 		})
@@ -176,10 +215,9 @@ func TestLauncherIsFoundByEveryName(t *testing.T) {
 
 func TestLauncherBecomesTheBinary(t *testing.T) {
 	t.Parallel()
-	c := newCheckout(t, "Linux", "x86_64")
-	write(t, filepath.Join(c.dir, "dist", "pullonce-linux-amd64"), "#!/bin/sh\nkill -TERM $$\n")
+	c := newCheckout(t, "Linux", machine(), "pullonce-linux-"+runtime.GOARCH)
 	cmd := exec.CommandContext(t.Context(), c.launcher())
-	cmd.Env = []string{"PATH=" + c.env["PATH"]}
+	cmd.Env = []string{"PATH=" + c.env["PATH"], envPlayed + "=1", "FAKE_SIGNAL=1"}
 	require.ErrorContains(t, cmd.Run(), "signal: terminated", "a signal to the step must reach the binary, and its end must show")
 }
 
@@ -233,13 +271,75 @@ func TestLauncherSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// TestLauncherStartsNoDamagedBinary has files that a shell would take for scripts, which succeed without a word.
+func TestLauncherStartsNoDamagedBinary(t *testing.T) {
+	t.Parallel()
+	elf := func(machine byte) string {
+		return "\x7fELF\x02\x01\x01" + strings.Repeat("\x00", 11) + string([]byte{machine, 0})
+	}
+	other := byte(0xb7) // EM_AARCH64
+	if runtime.GOARCH == "arm64" {
+		other = 0x3e // EM_X86_64
+	}
+	for shellName, shell := range shells(t) {
+		for name, text := range map[string]string{
+			"empty": "", "script": "#!/bin/sh\nexit 0\n", "cut in its head": "\x7fELF\x02\x01", "of another machine": elf(other),
+			"of another system": "MZ" + strings.Repeat("x", 30), "32 bits": "\x7fELF\x01" + strings.Repeat("\x00", 30),
+		} {
+			t.Run(shellName+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				c := newCheckout(t, "Linux", machine())
+				_ = os.Remove(filepath.Join(c.path, "od")) // the real one
+				binary := filepath.Join(c.dir, "dist", "pullonce-linux-"+runtime.GOARCH)
+				write(t, binary, text)
+				what, hint := binary+" is no program for linux/"+runtime.GOARCH, "the copy of the release is damaged: check it out again with git"
+				for _, mode := range []string{"gate", "prime"} {
+					out, errs, code := c.run(t, nil, append(shell, c.launcher(), mode)...)
+					require.Empty(t, out)
+					require.Equal(t, "error: "+what+"\nhint: "+hint+"\n", errs)
+					require.Equal(t, 3, code)
+				}
+				out, errs, code := c.run(t, map[string]string{"GITHUB_ACTIONS": "true"}, append(shell, c.launcher(), "load")...)
+				require.Equal(t, "::warning title=pullonce::"+what+". "+hint+"\n", out)
+				require.Empty(t, errs)
+				require.Zero(t, code, "a lane never fails a job that could have run")
+			})
+		}
+	}
+}
+
+func TestLauncherEscapesWhatItSaysToTheRunner(t *testing.T) {
+	t.Parallel()
+	for name, shell := range shells(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCheckout(t, "Linux", machine(), "pullonce-linux-riscv64")
+			moved := filepath.Join(filepath.Dir(c.dir), "100%0A\n::error::boo\r* of it")
+			require.NoError(t, os.Rename(c.dir, moved))
+			c.dir = moved
+			out, errs, code := c.run(t, map[string]string{"GITHUB_ACTIONS": "true"}, append(shell, c.launcher(), "prime")...)
+			require.Equal(t, "::error title=pullonce::this release has no binary for linux/"+runtime.GOARCH+". see which are in "+
+				filepath.Dir(moved)+"/100%250A%0A::error::boo%0D* of it/dist\n", out)
+			require.Empty(t, errs)
+			require.Equal(t, 3, code)
+		})
+	}
+}
+
 // isolate leaves only what the launcher needs on the PATH, so that the machine's own Go is not found.
 func (c *checkout) isolate(t *testing.T) {
 	t.Helper()
-	for _, name := range []string{"readlink", "mkdir", "mktemp", "mv", "rm", "cksum", "tr", "cp", "chmod", "sh"} {
+	for _, name := range []string{"readlink", "mkdir", "mktemp", "mv", "rm", "cksum", "tr", "cp", "chmod", "sh", "od"} {
 		target, err := exec.LookPath(name)
 		require.NoError(t, err)
-		require.NoError(t, os.Symlink(target, filepath.Join(c.path, name)))
+		if link := filepath.Join(c.path, name); !exists(link) {
+			require.NoError(t, os.Symlink(target, link))
+		}
 	}
 	c.env["PATH"] = c.path
 }

@@ -19,7 +19,12 @@ import (
 	"github.com/pullonce/pullonce/internal/regtest"
 )
 
-func TestMain(m *testing.M) { os.Exit(runIn(m)) }
+func TestMain(m *testing.M) {
+	if os.Getenv(envPlayed) != "" {
+		os.Exit(playBinary())
+	}
+	os.Exit(runIn(m))
+}
 
 // envRelease names the folder of the release under test.
 const envRelease = "PULLONCE_TEST_RELEASE"
