@@ -35,8 +35,10 @@ type Options struct {
 	// Getenv reads the environment: DOCKER_HOST, DOCKER_CONTEXT, DOCKER_CONFIG, DOCKER_CERT_PATH, DOCKER_TLS_VERIFY,
 	// XDG_RUNTIME_DIR and HOME. nil is an empty environment.
 	Getenv func(string) string
-	// Timeout bounds the first question to the daemon. 0 is DefaultTimeout. A load is not bounded: it takes what it takes.
+	// Timeout bounds the first question to the daemon. 0 is DefaultTimeout.
 	Timeout time.Duration
+	// Limits bound what follows. A load as a whole is not bounded: it takes what it takes, as long as it goes on.
+	Limits Limits
 }
 
 // Docker is a Docker daemon as a target.
@@ -44,6 +46,7 @@ type Docker struct {
 	endpoint endpoint
 	api      *client.Client
 	timeout  time.Duration
+	limits   Limits
 	known    atomic.Pointer[daemon]
 	// images and names serialise what two loads of this process would do to one image or to one name.
 	images, names target.Locks
@@ -66,7 +69,7 @@ func New(opts Options) (*Docker, error) {
 	if timeout == 0 {
 		timeout = DefaultTimeout
 	}
-	return &Docker{endpoint: e, api: api, timeout: timeout}, nil
+	return &Docker{endpoint: e, api: api, timeout: timeout, limits: opts.Limits.withDefaults()}, nil
 }
 
 // Close lets go of idle connections. Loads that run are not touched.

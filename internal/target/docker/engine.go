@@ -44,7 +44,11 @@ func (d *Docker) find(ctx context.Context, ref string, img image.Image) (found, 
 	if versions.GreaterThanOrEqualTo(d.api.ClientVersion(), apiManifests) {
 		opts = append(opts, client.ImageInspectWithManifests(true))
 	}
-	answer, err := d.api.ImageInspect(ctx, ref, opts...)
+	var answer client.ImageInspectResult
+	err := d.briefly(ctx, func(ctx context.Context) (err error) {
+		answer, err = d.api.ImageInspect(ctx, ref, opts...)
+		return err
+	})
 	switch {
 	case cerrdefs.IsNotFound(err):
 		return found{}, fmt.Errorf("%s: %w", ref, errAbsent)
@@ -71,7 +75,10 @@ func lacks(manifests []imageapi.ManifestSummary, img image.Image) error {
 }
 
 func (d *Docker) tag(ctx context.Context, id, name string) error {
-	_, err := d.api.ImageTag(ctx, client.ImageTagOptions{Source: id, Target: name})
+	err := d.briefly(ctx, func(ctx context.Context) error {
+		_, err := d.api.ImageTag(ctx, client.ImageTagOptions{Source: id, Target: name})
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("tagging it: %w", daemonError(err))
 	}
@@ -83,7 +90,10 @@ func (d *Docker) tag(ctx context.Context, id, name string) error {
 func (d *Docker) cleanUp(ctx context.Context, ref string) {
 	ctx, cancel := target.Cleaning(ctx)
 	defer cancel()
-	_, _ = d.api.ImageRemove(ctx, ref, client.ImageRemoveOptions{PruneChildren: true})
+	_ = d.briefly(ctx, func(ctx context.Context) error {
+		_, err := d.api.ImageRemove(ctx, ref, client.ImageRemoveOptions{PruneChildren: true})
+		return err
+	})
 }
 
 // undo gives the name back to the image that had it, or takes it away, unless somebody else moved it meanwhile.
@@ -130,7 +140,7 @@ func isSaid(err error) bool {
 // daemonError makes one line of what the client reports.
 func daemonError(err error) error {
 	switch {
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), isSilence(err):
 		return err
 	case client.IsErrConnectionFailed(err):
 		return &engineError{text: "the connection to the daemon broke: " + bare(err), gone: true, cause: err}

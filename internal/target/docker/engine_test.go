@@ -37,6 +37,10 @@ type engine struct {
 	tag func(id, name string) error
 	// forget has the next tag reported as made, and the name lost.
 	forget bool
+	// hangs, if set, says which calls are never answered.
+	hangs func(call string) bool
+	// limits are those of the target.
+	limits docker.Limits
 
 	mu     sync.Mutex
 	calls  []string
@@ -71,7 +75,7 @@ func (e *engine) target() *docker.Docker {
 	require.NoError(e.t, server.Listener.Close())
 	server.Listener = listener
 	server.Start()
-	d, err := docker.New(docker.Options{Host: "unix://" + socket})
+	d, err := docker.New(docker.Options{Host: "unix://" + socket, Limits: e.limits})
 	require.NoError(e.t, err)
 	e.t.Cleanup(func() {
 		require.NoError(e.t, d.Close())
@@ -152,6 +156,10 @@ func (e *engine) handler() http.Handler {
 		e.mu.Lock()
 		e.calls = append(e.calls, call)
 		e.mu.Unlock()
+		if e.hangs != nil && e.hangs(call) {
+			<-r.Context().Done()
+			return
+		}
 		name := strings.TrimPrefix(path, "/images/")
 		switch {
 		case call == "HEAD /_ping":

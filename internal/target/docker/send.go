@@ -87,34 +87,37 @@ func (d *Docker) send(parent context.Context, img image.Image, first int) (int64
 	ctx, fail := context.WithCancelCause(parent)
 	defer fail(nil)
 	pr, pw := io.Pipe()
-	out := &counter{w: pw}
+	watch := d.watch(fail)
+	out := &counter{w: watched{watch, pw}}
 	var encoder errgroup.Group
 	encoder.Go(func() error {
 		err := image.EncodeFrom(ctx, out, img, first)
 		if err != nil && !errors.Is(err, io.ErrClosedPipe) {
 			fail(err)
 		}
+		defer watch.done()
 		return pw.CloseWithError(err)
 	})
-	if err := d.post(ctx, pr); err != nil {
+	if err := d.post(ctx, pr, watch); err != nil {
 		fail(err)
 	}
 	_ = pr.Close()
 	_ = encoder.Wait()
+	watch.stop()
 	err := context.Cause(ctx)
-	if isGone(err) {
+	if isGone(err) || isSilence(err) {
 		err = fmt.Errorf("after %d bytes of an image of %d: %w", out.n, img.Size(), err)
 	}
 	return out.n, err
 }
 
 // post is one load request and its answer.
-func (d *Docker) post(ctx context.Context, archive io.Reader) error {
+func (d *Docker) post(ctx context.Context, archive io.Reader, watch *watch) error {
 	answer, err := d.api.ImageLoad(ctx, archive, client.ImageLoadWithQuiet(true))
 	if err != nil {
 		return daemonError(err)
 	}
-	err = readAnswer(io.LimitReader(answer, maxAnswer))
+	err = readAnswer(io.LimitReader(heard{watch, answer}, maxAnswer))
 	return errors.Join(err, answer.Close())
 }
 

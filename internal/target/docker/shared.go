@@ -15,6 +15,8 @@ const maxImages = 64
 // not be sent: a classic store keeps layers by the chain from the base up, and takes an archive without them. The proof
 // after the load tells whether it was true; what the daemon can't tell here is nothing to give up for.
 func (l load) shared(ctx context.Context) int {
+	ctx, cancel := context.WithTimeout(ctx, l.limits.Call) // for all of it: it only saves time
+	defer cancel()
 	if len(l.img.Layers()) == 0 {
 		return 0
 	}
