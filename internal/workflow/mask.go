@@ -61,12 +61,72 @@ func (s *secrets) add(secret string) []string {
 	return added
 }
 
-// scrub replaces every form of every secret.
+// scrub replaces every form of every secret, and what is left of one at a place where the text was cut.
 func (s *secrets) scrub(text string) string {
 	if s.replacer == nil {
 		return text
 	}
-	return s.replacer.Replace(text)
+	return s.scrubCuts(s.replacer.Replace(text))
+}
+
+// cutSign is in every mark that a cut leaves, here and in the packages whose texts come here: "…" or " … ".
+const cutSign = "…"
+
+// scrubCuts replaces what a cut left of a secret: its beginning before a mark, its end behind one. Less than minForm of
+// it gives nothing away.
+func (s *secrets) scrubCuts(text string) string {
+	parts := strings.Split(text, cutSign)
+	for i, part := range parts {
+		if i < len(parts)-1 {
+			part = s.scrubEnd(part)
+		}
+		if i > 0 {
+			part = s.scrubStart(part)
+		}
+		parts[i] = part
+	}
+	return strings.Join(parts, cutSign)
+}
+
+// scrubEnd replaces the longest beginning of a form that part ends with. White space before the mark may be the mark's or
+// the secret's.
+func (s *secrets) scrubEnd(part string) string {
+	bare := strings.TrimRight(part, " ")
+	for _, body := range []string{part, bare} {
+		longest := 0
+		for _, form := range s.forms {
+			longest = max(longest, overlap(body, form))
+		}
+		if longest >= minForm {
+			return body[:len(body)-longest] + "***" + part[len(bare):]
+		}
+	}
+	return part
+}
+
+// scrubStart replaces the longest end of a form that part starts with.
+func (s *secrets) scrubStart(part string) string {
+	bare := strings.TrimLeft(part, " ")
+	for _, body := range []string{part, bare} {
+		longest := 0
+		for _, form := range s.forms {
+			longest = max(longest, overlap(form, body))
+		}
+		if longest >= minForm {
+			return part[:len(part)-len(bare)] + "***" + body[longest:]
+		}
+	}
+	return part
+}
+
+// overlap is how many bytes the end of a and the beginning of b have in common at most.
+func overlap(a, b string) int {
+	for n := min(len(a), len(b)); n > 0; n-- {
+		if a[len(a)-n:] == b[:n] {
+			return n
+		}
+	}
+	return 0
 }
 
 // formsOf lists what secret may look like, itself first.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -106,4 +107,58 @@ func TestScrubIsForTextThatGoesElsewhere(t *testing.T) {
 	require.Equal(t, "hunter2!", r.Scrub("hunter2!"))
 	r.Mask("hunter2!")
 	require.Equal(t, "sent *** as ***", r.Scrub("sent hunter2! as hunter2%21"))
+}
+
+// The marks are those of the packages that cut before anything is masked: in the middle, and at the end.
+func TestWhatACutLeftOfASecretIsMasked(t *testing.T) {
+	t.Parallel()
+	const secret = "SECRETpassword:first/last"
+	r, _ := newRunner(nil)
+	r.Mask(secret)
+	encoded := base64.StdEncoding.EncodeToString([]byte(secret))
+	for name, test := range map[string]struct{ in, want string }{
+		"its beginning, in the middle": {"/bin/false aaaSECRETpas … bbb", "/bin/false aaa*** … bbb"},
+		"its end, in the middle":       {"aaa … first/last bbb", "aaa … *** bbb"},
+		"both":                         {"aaa SECRETpass … word:first/last bbb", "aaa *** … *** bbb"},
+		"its beginning, at the end":    {"aaa SECRETpass…", "aaa ***…"},
+		"before a mark of ours":        {"aaa SECRETpass … (cut)", "aaa *** … (cut)"},
+		"all but a byte":               {"aSECRETpassword:first/las…", "a***…"},
+		"all of it":                    {"a" + secret + "…" + secret + "b", "a***…***b"},
+		"of a form of it":              {"auth " + encoded[:10] + "…", "auth ***…"},
+		"the end of a form of it":      {"… " + encoded[len(encoded)-10:] + " x", "… *** x"},
+		"between two marks":            {"…first/last, SECRETp…", "…***, ***…"},
+		"a part between two marks":     {"a … sword:first/last … b", "a … *** … b"},
+		"too little to tell":           {"aaa SEC… ast", "aaa SEC… ast"},
+		"no beginning, no end":         {"aaa password:f…", "aaa password:f…"},
+		"no cut":                       {"aaa SECRETpass", "aaa SECRETpass"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, test.want, r.Scrub(test.in))
+		})
+	}
+}
+
+func TestASecretWithSpacesIsMaskedAtACut(t *testing.T) {
+	t.Parallel()
+	r, _ := newRunner(nil)
+	r.Mask("correct horse battery staple")
+	require.Equal(t, "a ***  … *** z", r.Scrub("a correct horse  … y staple z"))
+	require.Equal(t, "a *** …", r.Scrub("a correct …"))
+}
+
+// The race detector is what fails here.
+func TestASecretMayBecomeKnownWhileTheSummaryIsWritten(t *testing.T) {
+	t.Parallel()
+	summary := filepath.Join(t.TempDir(), "summary")
+	r, _ := newRunner(map[string]string{"GITHUB_STEP_SUMMARY": summary})
+	r.Mask("first-secret")
+	var both sync.WaitGroup
+	both.Go(func() { r.Mask("second-secret") })
+	err := r.Summary("first-secret\n", nil, "")
+	both.Wait()
+	require.NoError(t, err)
+	written, err := os.ReadFile(summary)
+	require.NoError(t, err)
+	require.Equal(t, "***\n", string(written))
 }

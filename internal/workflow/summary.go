@@ -16,6 +16,7 @@ const maxSummary = 1 << 20
 // counts towards the runner's limit. Where they don't all fit, rows are left out from the end, and a line says how many;
 // then the tail, and then the end of the head. Secrets are scrubbed. Without GITHUB_STEP_SUMMARY it is ErrNoFile.
 func (r *Runner) Summary(head string, rows []string, tail string) error {
+	// appendTo holds the lock while it has the text made.
 	clean := func(text string) string { return wholeLines(printable(r.secrets.scrub(text))) }
 	err := r.appendTo("GITHUB_STEP_SUMMARY", func(size int64) (string, error) {
 		page := page{head: clean(head), tail: clean(tail), rows: make([]string, len(rows))}
