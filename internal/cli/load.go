@@ -58,6 +58,7 @@ func (c *loadCommand) run(ctx context.Context, s *session) (ExitCode, error) {
 		Concurrency: c.Concurrency, Progress: progress,
 	})
 	progress.Close()
+	annotateLimits(&done, client.RateLimits())
 	done = s.scrub(done)
 	s.finish(done, c.JSON)
 	planned := plan.Plan{Items: lane.Items(selected, platform.Host(), c.KeySalt)}
