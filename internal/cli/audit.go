@@ -39,7 +39,7 @@ func (c *auditCommand) run(_ context.Context, s *session) (ExitCode, error) {
 		return 0, err
 	}
 	result, err := audit.Run(audit.Options{
-		FS: hostFS{}, Paths: slices.Concat(c.Manifests, c.Files), Stdin: s.Stdin, Getenv: s.LookupEnv,
+		FS: s.files(), Paths: slices.Concat(c.Manifests, c.Files), Stdin: s.Stdin, Getenv: s.variable,
 		ImagePaths: words(c.ImagePaths), AllowRegistries: words(c.AllowRegistries),
 		Pins: s.lane(loaded, c.Lane), Warnings: loaded.Warnings,
 	})

@@ -3,34 +3,12 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/pullonce/pullonce/internal/pin"
 	"github.com/pullonce/pullonce/internal/platform"
 	"github.com/pullonce/pullonce/internal/report"
 )
-
-// hostFS opens files by the paths that a person writes: relative to the working directory, absolute, or with "..".
-type hostFS struct{}
-
-var (
-	_ fs.ReadDirFS = hostFS{}
-	_ fs.StatFS    = hostFS{}
-)
-
-// Open implements fs.FS.
-func (hostFS) Open(name string) (fs.File, error) { return os.Open(filepath.FromSlash(name)) }
-
-// ReadDir implements fs.ReadDirFS.
-func (hostFS) ReadDir(name string) ([]fs.DirEntry, error) {
-	return os.ReadDir(filepath.FromSlash(name))
-}
-
-// Stat implements fs.StatFS.
-func (hostFS) Stat(name string) (fs.FileInfo, error) { return os.Stat(filepath.FromSlash(name)) }
 
 // pins reads the pin lists of a mode and tells of what they note and warn of.
 func (s *session) pins(o pinOptions) (pin.List, error) {
@@ -46,7 +24,7 @@ func (s *session) load(o pinLists) (pin.List, error) {
 	if len(o.Pins) == 0 && strings.TrimSpace(string(o.Images)) == "" {
 		return pin.List{}, usagef("name a pin list with pins, or references with images", "no pins and no images are given")
 	}
-	loaded, err := pin.Load(pin.Options{FS: hostFS{}, Paths: o.Pins, Images: string(o.Images), Getenv: s.LookupEnv})
+	loaded, err := pin.Load(pin.Options{FS: s.files(), Paths: o.Pins, Images: string(o.Images), Getenv: s.variable})
 	if findings, ok := errors.AsType[pin.Errors](err); ok {
 		return pin.List{}, pinErrors{findings}
 	}
