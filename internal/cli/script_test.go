@@ -51,6 +51,7 @@ func setUp(env *testscript.Env) error {
 	small := regtest.RandomImage(1, 2, 20_000)
 	reg.Add("library/redis:7", regtest.NewIndex(small, regtest.Attestation(small)))
 	reg.Add("library/nginx:1", regtest.RandomImage(2, 1, 10_000))
+	reg.Add("charts/app:1", regtest.Chart(map[string]string{"app/Chart.yaml": "name: app"}))
 	server, err := reg.Start(regtest.Listen{Addr: "127.0.0.1:0"})
 	if err != nil {
 		return err

@@ -69,7 +69,7 @@ func (img *Image) makeHead(Parts) error {
 		{metadataName, img.metadata()},
 		{ocispec.ImageLayoutFile, ocispec.ImageLayout{Version: ocispec.ImageLayoutVersion}},
 		{ocispec.ImageIndexFile, img.index()},
-		{dockerName, []dockerImage{img.dockerImage()}},
+		{dockerName, img.dockerImages()},
 	} {
 		data, err := json.Marshal(own.doc)
 		if err != nil {
@@ -129,6 +129,14 @@ func (img Image) index() ocispec.Index {
 	}
 	index.Manifests[0].Annotations = map[string]string{annotationContainerdName: name, ocispec.AnnotationRefName: ref}
 	return index
+}
+
+// dockerImages is Docker's manifest.json. An artifact is no image of Docker's.
+func (img Image) dockerImages() []dockerImage {
+	if img.Artifact() {
+		return []dockerImage{}
+	}
+	return []dockerImage{img.dockerImage()}
 }
 
 // dockerImage is the image as Docker's classic store loads it. It refuses names without a tag, so an image by digest

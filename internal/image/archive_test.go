@@ -36,6 +36,7 @@ var shapes = map[string]imagetest.Options{
 	"whole blocks":    {Layers: 3, LayerSize: 512 * 100},
 	"a large layer":   {LayerSize: 1 << 20},
 	"a host and port": {Reference: "[::1]:5000/a:1"},
+	"an artifact":     {Artifact: true, Layers: 2},
 }
 
 func encoded(t testing.TB, img image.Image) []byte {
@@ -69,7 +70,7 @@ func TestRoundTrip(t *testing.T) {
 // The format is frozen: archives of earlier versions must stay readable, and the same image must give the same bytes.
 func TestArchiveIsFrozen(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"tag and digest", "by digest alone", "a layer twice"} {
+	for _, name := range []string{"tag and digest", "by digest alone", "a layer twice", "an artifact"} {
 		data := encoded(t, imagetest.New(t, shapes[name]))
 		var got strings.Builder
 		for _, m := range members(t, data) {

@@ -121,6 +121,9 @@ func (img *Image) verifyConfig(p Parts) error {
 	if want := manifest.Config; img.config.Digest != want.Digest || int64(len(p.Config)) != want.Size {
 		return fmt.Errorf("config is %s (%d bytes), the manifest says %s (%d bytes)", img.config.Digest, len(p.Config), want.Digest, want.Size)
 	}
+	if img.Artifact() {
+		return img.takeArtifact(manifest.Layers)
+	}
 	var config ocispec.Image
 	if err := json.Unmarshal(p.Config, &config); err != nil {
 		return fmt.Errorf("config: %w", err)
@@ -129,6 +132,15 @@ func (img *Image) verifyConfig(p Parts) error {
 		return err
 	}
 	return img.takeLayers(manifest.Layers, config.RootFS.DiffIDs)
+}
+
+// takeArtifact takes the layers of an artifact, whose config says nothing of them and of no platform. What an index lists
+// is chosen by platform, so an artifact is no part of one.
+func (img *Image) takeArtifact(descriptors []ocispec.Descriptor) error {
+	if img.manifest.Digest != img.root.Digest {
+		return fmt.Errorf("manifest %s is listed by an index: %w", img.manifest.Digest, img.Loadable())
+	}
+	return img.takeLayers(descriptors, make([]digest.Digest, len(descriptors)))
 }
 
 func (img *Image) takeLayers(descriptors []ocispec.Descriptor, diffIDs []digest.Digest) error {
@@ -141,7 +153,7 @@ func (img *Image) takeLayers(descriptors []ocispec.Descriptor, diffIDs []digest.
 	img.layers = make([]Layer, len(descriptors))
 	sizes := map[digest.Digest]int64{img.config.Digest: -1} // no layer has the config's bytes: it would share its name
 	for i, d := range descriptors {
-		if err := checkLayer(d, diffIDs[i]); err != nil {
+		if err := img.checkLayer(d, diffIDs[i]); err != nil {
 			return fmt.Errorf("layer %d: %w", i, err)
 		}
 		if size, seen := sizes[d.Digest]; seen && size != d.Size {
@@ -153,16 +165,14 @@ func (img *Image) takeLayers(descriptors []ocispec.Descriptor, diffIDs []digest.
 	return nil
 }
 
-func checkLayer(d ocispec.Descriptor, diffID digest.Digest) error {
+func (img *Image) checkLayer(d ocispec.Descriptor, diffID digest.Digest) error {
 	if d.Size < 0 || d.Size > MaxLayer {
 		return fmt.Errorf("size %d is out of bounds", d.Size)
 	}
-	for _, sum := range []digest.Digest{d.Digest, diffID} {
-		if err := checkDigest(sum); err != nil {
-			return err
-		}
+	if err := checkDigest(d.Digest); err != nil || img.Artifact() {
+		return err
 	}
-	return nil
+	return checkDigest(diffID)
 }
 
 // checkDigest holds a digest to the one algorithm that the archive names its members by.

@@ -39,7 +39,8 @@ func (d Document) Descriptor() ocispec.Descriptor {
 	return ocispec.Descriptor{MediaType: d.MediaType, Digest: d.Digest, Size: int64(len(d.Data))}
 }
 
-// Layer is one layer of an image: the blob as the registry keeps it, and the digest of what it unpacks to.
+// Layer is one layer of an image: the blob as the registry keeps it, and the digest of what it unpacks to, which is "" in
+// an artifact.
 type Layer struct {
 	Descriptor ocispec.Descriptor
 	DiffID     digest.Digest
@@ -63,6 +64,9 @@ type Parts struct {
 // Image is one image for one platform: the root, the manifest, the config and the layers, all the registry's own
 // bytes. An Image that exists has been verified along reference → root → manifest → config; its layers are read when
 // asked for and verified as they are read. Values are immutable and safe for concurrent use.
+//
+// It may hold an OCI artifact in place of an image: a chart, a policy. Of that nothing is known but its bytes: it has the
+// platform that it was asked for, whatever that is, and its layers have no diff ids.
 type Image struct {
 	ref                    reference.Reference
 	platform               platform.Platform
@@ -91,6 +95,20 @@ func (img Image) Manifest() Document { return img.manifest }
 
 // Config is the image config.
 func (img Image) Config() Document { return img.config }
+
+// Artifact says whether what img holds is no container image, by the media type of its config. None is as good as that
+// of an image.
+func (img Image) Artifact() bool {
+	return img.config.MediaType != "" && !IsConfig(img.config.MediaType)
+}
+
+// Loadable refuses an artifact where an image is needed.
+func (img Image) Loadable() error {
+	if img.Artifact() {
+		return fmt.Errorf("not a container image (config media type %q)", img.config.MediaType)
+	}
+	return nil
+}
 
 // Layers are the layers, the base first. The slice is the image's own and must not be changed.
 func (img Image) Layers() []Layer { return img.layers }

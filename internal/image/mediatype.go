@@ -12,6 +12,7 @@ import (
 const (
 	mediaTypeDockerList     = "application/vnd.docker.distribution.manifest.list.v2+json"
 	mediaTypeDockerManifest = "application/vnd.docker.distribution.manifest.v2+json"
+	mediaTypeDockerConfig   = "application/vnd.docker.container.image.v1+json"
 )
 
 // MediaType reads the media type of a manifest or index from its own body. The OCI image-spec leaves the field
@@ -47,6 +48,12 @@ func MediaType(data []byte) (string, error) {
 // IsIndex says whether mediaType is an OCI index or a Docker manifest list.
 func IsIndex(mediaType string) bool {
 	return mediaType == ocispec.MediaTypeImageIndex || mediaType == mediaTypeDockerList
+}
+
+// IsConfig says whether mediaType is that of an OCI or Docker image config. A manifest with another config is an OCI
+// artifact, which is stored like an image and is none (image-spec, "Guidelines for Artifact Usage").
+func IsConfig(mediaType string) bool {
+	return mediaType == ocispec.MediaTypeImageConfig || mediaType == mediaTypeDockerConfig
 }
 
 // IsManifest says whether mediaType is an OCI or Docker image manifest.

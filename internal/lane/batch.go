@@ -81,6 +81,9 @@ func (j *job) newRow() report.Image {
 	if j.skip != "" {
 		row.Outcome, row.Reason = "skipped", j.skip
 	}
+	if j.item.Pin.Artifact {
+		row.Source = report.Stored
+	}
 	return row
 }
 
@@ -146,7 +149,7 @@ func (b *batch) get(ctx context.Context, source report.Source, j *job) (img imag
 	if err != nil {
 		return img, attempts, err
 	}
-	return pull.Image, pull.Attempts, nil
+	return pull.Image, pull.Attempts, pull.Image.Loadable()
 }
 
 // entry opens the entry and holds it to the pin.
@@ -160,6 +163,9 @@ func (b *batch) entry(ctx context.Context, j *job) (image.Image, error) {
 	}
 	if err := img.Is(j.item.Pin.Reference, j.item.Platform); err != nil {
 		return image.Image{}, storeFault{fmt.Errorf("opening %s: %w", j.item.Key, err)}
+	}
+	if err := img.Loadable(); err != nil {
+		return image.Image{}, storeFault{fmt.Errorf("opening %s: %w: %w", j.item.Key, image.ErrVerify, err)}
 	}
 	return img, nil
 }

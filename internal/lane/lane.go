@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/pullonce/pullonce/internal/pin"
@@ -135,15 +136,28 @@ func (r *run) jobs(ctx context.Context) []job {
 			p, skip = platform.Host(), "target unavailable"
 		}
 		items := Items(r.Pins, p, r.Salt)
-		if err != nil && len(items) > 0 {
-			r.unavailable(t, items, err)
+		if images := loadable(items); err != nil && len(images) > 0 {
+			r.unavailable(t, images, err)
 		}
 		r.passedBy(p)
 		for _, item := range items {
-			jobs = append(jobs, job{item: item, target: t, skip: skip})
+			j := job{item: item, target: t, skip: skip}
+			if item.Pin.Artifact {
+				j.skip = storedOnly
+			}
+			jobs = append(jobs, j)
 		}
 	}
+	r.tellArtifacts(jobs)
 	return jobs
+}
+
+// storedOnly is why a lane passes an artifact by.
+const storedOnly = "an artifact is stored, not loaded"
+
+// loadable are the items that are images.
+func loadable(items []plan.Item) []plan.Item {
+	return slices.DeleteFunc(slices.Clone(items), func(item plan.Item) bool { return item.Pin.Artifact })
 }
 
 // Items are the items of a lane: each pin for the target's own platform. A pin that is for other platforms only is not

@@ -106,6 +106,23 @@ func (r *run) passedBy(p platform.Platform) {
 	})
 }
 
+// tellArtifacts is the one notice of pins that are for the store alone.
+func (r *run) tellArtifacts(jobs []job) {
+	var names []string
+	for _, j := range jobs {
+		if j.item.Pin.Artifact && !slices.Contains(names, j.item.Name) {
+			names = append(names, j.item.Name)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	r.log.Add(report.Problem{
+		Severity: report.Notice, Kind: "artifact", Image: strings.Join(names, ", "),
+		Message: "no images but artifacts, which are stored and not loaded: " + abridge(names),
+	})
+}
+
 // abridge names the first few of a list and counts the rest.
 func abridge(names []string) string {
 	const most = 20

@@ -14,6 +14,13 @@ const (
 	keyPlatforms = "platforms"
 	keyName      = "name"
 	keyNodes     = "nodes"
+	keyType      = "type"
+)
+
+// The types of what a pin names.
+const (
+	typeImage    = "image" // where nothing is said
+	typeArtifact = "artifact"
 )
 
 // written is what somebody wrote, and where.
@@ -33,9 +40,11 @@ func (l *loader) attribute(p *Pin, key string, at Position, values []written) bo
 	case keyPlatforms:
 		p.Platforms = l.platforms(values)
 	case keyName:
-		p.Name = l.name(at, values)
+		p.Name = l.word(key, at, values)
+	case keyType:
+		p.Artifact = l.isArtifact(at, values)
 	default:
-		l.errorf(at, KindAttribute, "unknown key %s: use %s, %s, %s or %s", quote(key), keyLanes, keyPlatforms, keyName, keyNodes)
+		l.errorf(at, KindAttribute, "unknown key %s: use %s, %s, %s, %s or %s", quote(key), keyLanes, keyPlatforms, keyName, keyNodes, keyType)
 	}
 	return len(l.errors) == before
 }
@@ -69,13 +78,24 @@ func (l *loader) platforms(values []written) []platform.Platform {
 	return found
 }
 
-func (l *loader) name(at Position, values []written) string {
+// word is the value of a key that has one; "" where what is wrong with it was told.
+func (l *loader) word(key string, at Position, values []written) string {
 	if len(values) != 1 {
-		l.errorf(at, KindAttribute, "%s is one word, not a list", keyName)
+		l.errorf(at, KindAttribute, "%s is one word, not a list", key)
 		return ""
 	}
-	l.isWord(keyName, values[0].at, values[0].text)
+	if !l.isWord(key, values[0].at, values[0].text) {
+		return ""
+	}
 	return values[0].text
+}
+
+func (l *loader) isArtifact(at Position, values []written) bool {
+	word := l.word(keyType, at, values)
+	if word != "" && word != typeImage && word != typeArtifact {
+		l.errorf(values[0].at, KindAttribute, "unknown %s %s: use %s or %s", keyType, quote(word), typeImage, typeArtifact)
+	}
+	return word == typeArtifact
 }
 
 func (l *loader) isWord(key string, at Position, s string) bool {

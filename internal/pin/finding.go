@@ -34,7 +34,7 @@ const (
 	KindForm      = "form"      // YAML of a form that holds no pins
 	KindEmpty     = "empty"     // an empty list, a null or an empty value
 	KindReference = "reference" // no valid image reference
-	KindAttribute = "attribute" // lanes, platforms, name or nodes are wrong, or a key is unknown
+	KindAttribute = "attribute" // lanes, platforms, name, nodes or type are wrong, or a key is unknown
 	KindRender    = "render"    // an unresolved variable or template
 	KindConflict  = "conflict"  // one repository and tag with two digests
 	KindLimit     = "limit"     // more than a pin list may hold

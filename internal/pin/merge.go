@@ -41,11 +41,12 @@ func (l *loader) merge() List {
 }
 
 // union is a with what b adds. No lanes, and no nodes, mean all of them, so they win; platforms that are named win over
-// those of the run, which any list can have by naming none.
+// those of the run, which any list can have by naming none. An artifact is one in every list, also where one does not say so.
 func union(a, b Pin) Pin {
 	a.Lanes = widen(a.Lanes, b.Lanes)
 	a.Nodes = widen(a.Nodes, b.Nodes)
 	a.Platforms = appendNew(a.Platforms, b.Platforms)
+	a.Artifact = a.Artifact || b.Artifact
 	if a.Name == "" {
 		a.Name = b.Name
 	}

@@ -25,6 +25,9 @@ type Pin struct {
 	Name string `json:"name,omitempty"`
 	// Nodes are roles of cluster nodes that the image goes to; none means every node.
 	Nodes []string `json:"nodes,omitempty"`
+	// Artifact says that the reference names an OCI artifact that is no image, such as a chart: it is kept in the store
+	// and never loaded.
+	Artifact bool `json:"artifact,omitempty"`
 }
 
 // String is the pin as a line of the text form, in canonical spelling; reading it gives the pin again.
@@ -43,6 +46,9 @@ func (p Pin) String() string {
 	add(keyPlatforms, platforms...)
 	add(keyName, p.Name)
 	add(keyNodes, p.Nodes...)
+	if p.Artifact {
+		add(keyType, typeArtifact)
+	}
 	return strings.Join(words, " ")
 }
 

@@ -59,9 +59,9 @@ func TestLineEndingsAndByteOrderMarkMeanNothing(t *testing.T) {
 func TestColumnsCountCharacters(t *testing.T) {
 	t.Parallel()
 	_, err := load("pins.txt", "redis:7 name=ä lane=x")
-	require.EqualError(t, err, `pins.txt:1:16: unknown key "lane": use lanes, platforms, name or nodes`)
+	require.EqualError(t, err, `pins.txt:1:16: unknown key "lane": use lanes, platforms, name, nodes or type`)
 	_, err = load("pins.yaml", `images: [{name: ä, lane: x, ref: a}]`)
-	require.EqualError(t, err, `pins.yaml:1:20: unknown key "lane": use lanes, platforms, name or nodes`)
+	require.EqualError(t, err, `pins.yaml:1:20: unknown key "lane": use lanes, platforms, name, nodes or type`)
 }
 
 func TestErrorsAreOneALineInTheOrderOfTheLists(t *testing.T) {

@@ -56,7 +56,7 @@ func (r *run) unfit(ctx context.Context, item plan.Item, entry store.Entry, row 
 	defer cancel()
 	img, err := r.Store.Open(ctx, item.Key)
 	if err == nil {
-		err = img.Is(item.Pin.Reference, item.Platform)
+		err = holds(img, item)
 	}
 	if err == nil && r.VerifyFull {
 		err = image.Verify(ctx, img)
@@ -72,6 +72,17 @@ func (r *run) unfit(ctx context.Context, item plan.Item, entry store.Entry, row 
 		return "", nil
 	}
 	return r.moved(ctx, item, img), nil
+}
+
+// holds refuses an entry that holds something else than the item.
+func holds(img image.Image, item plan.Item) error {
+	if err := img.Is(item.Pin.Reference, item.Platform); err != nil {
+		return err
+	}
+	if err := fits(item, img); err != nil {
+		return fmt.Errorf("%w: %w", image.ErrVerify, err)
+	}
+	return nil
 }
 
 // skew is how far another machine's clock may be ahead. An entry from further in the future has no age to trust.

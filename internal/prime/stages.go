@@ -54,6 +54,9 @@ func (r *run) open(ctx context.Context, t *task) error {
 	if err != nil {
 		return err
 	}
+	if err := fits(t.item, pull.Image); err != nil {
+		return fmt.Errorf("pulling %s: %w", t.item.Pin.Reference.Familiar(), errors.Join(err, pull.Close()))
+	}
 	t.pull = pull
 	if !r.Exposed || !pull.Authenticated {
 		return nil
@@ -66,6 +69,20 @@ func (r *run) open(ctx context.Context, t *task) error {
 		return errors.New("the image is private and the cache is not: pull requests from forks can read it; use a store of your own (oci:// or dir:), or say allow-private: true")
 	}
 	return nil
+}
+
+// fits holds what came to the type that the pin says. An artifact is only kept for whoever asked for one: in place of an
+// image it is a mistake that no lane could load.
+func fits(item plan.Item, img image.Image) error {
+	err := img.Loadable()
+	switch {
+	case err != nil && !item.Pin.Artifact:
+		return fmt.Errorf("%w; to keep it in the store all the same, say type=artifact", err)
+	case err == nil && item.Pin.Artifact:
+		return errors.New("a container image, and type=artifact is for what is none: leave it out")
+	default:
+		return nil
+	}
 }
 
 // move takes the image from the registry into the store, and makes sure that it can be found there.

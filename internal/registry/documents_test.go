@@ -8,6 +8,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pullonce/pullonce/internal/image"
 	"github.com/pullonce/pullonce/internal/reference"
 	"github.com/pullonce/pullonce/internal/registry"
 	"github.com/pullonce/pullonce/internal/regtest"
@@ -29,7 +30,8 @@ func TestWhatIsNoImageForThePlatformIsPermanent(t *testing.T) {
 	}{
 		"not in the index":        {artifact: regtest.NewIndex(arm, regtest.Attestation(arm), s390x), says: "no image for linux/amd64: the index has linux/arm64, linux/s390x"},
 		"a single manifest":       {artifact: arm, says: "no image for linux/amd64: there is one for linux/arm64"},
-		"a chart":                 {fault: serve(manifest, `{"schemaVersion":2,"config":{"mediaType":"application/vnd.cncf.helm.config.v1+json"}}`), says: `not a container image (config media type "application/vnd.cncf.helm.config.v1+json")`},
+		"a chart in an index":     {artifact: regtest.NewIndex(regtest.Chart(nil)), says: `not a container image (config media type "application/vnd.cncf.helm.config.v1+json")`},
+		"no type of config":       {fault: serve(manifest, `{"schemaVersion":2,"config":{}}`), says: `not a container image (config media type "")`},
 		"schema version 1":        {fault: serve("application/json", `{"schemaVersion":1}`), says: "unsupported manifest: schema version 1"},
 		"neither index nor image": {fault: serve(manifest, `{"schemaVersion":2}`), says: "unsupported manifest"},
 		"a config beyond measure": {fault: serve(manifest, `{"schemaVersion":2,"config":{"mediaType":"application/vnd.oci.image.config.v1+json","digest":"sha256:`+zeros+`","size":99999999}}`), says: "the config has 99999999 bytes"},
@@ -54,6 +56,17 @@ func TestWhatIsNoImageForThePlatformIsPermanent(t *testing.T) {
 			require.Less(t, time.Since(start), time.Second)
 		})
 	}
+}
+
+func TestArtifactIsPulledForAnyPlatform(t *testing.T) {
+	t.Parallel()
+	r := regtest.New(regtest.Options{})
+	want := r.Add("chart:1", regtest.Chart(map[string]string{"chart/Chart.yaml": "name: chart"}))
+	pull, err := client(t, r, registry.Options{}).Pull(t.Context(), reference.MustParse("registry.example/chart:1"), amd64)
+	require.NoError(t, err)
+	require.True(t, pull.Image.Artifact())
+	require.Equal(t, want, pull.Image.Root().Digest)
+	require.NoError(t, image.Verify(t.Context(), pull.Image))
 }
 
 const zeros = "0000000000000000000000000000000000000000000000000000000000000000"

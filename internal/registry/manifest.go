@@ -15,10 +15,9 @@ import (
 
 // Docker's media types, from its image manifest v2 schema 2 specification.
 const (
-	dockerList       = "application/vnd.docker.distribution.manifest.list.v2+json"
-	dockerSchema     = "application/vnd.docker.distribution.manifest.v2+json"
-	dockerConfigType = "application/vnd.docker.container.image.v1+json"
-	dockerSchema1    = "application/vnd.docker.distribution.manifest.v1+"
+	dockerList    = "application/vnd.docker.distribution.manifest.list.v2+json"
+	dockerSchema  = "application/vnd.docker.distribution.manifest.v2+json"
+	dockerSchema1 = "application/vnd.docker.distribution.manifest.v1+"
 )
 
 // manifestTypes is what is asked for where a manifest or an index is wanted.
@@ -90,9 +89,9 @@ func readAll(r io.Reader, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// configOf finds the config of an image manifest, and refuses what is stored like an image and is none: charts, policies,
-// signatures.
-func configOf(manifest document) (ocispec.Descriptor, error) {
+// configOf finds the config of an image manifest. What is stored like an image and is none, as charts, policies and
+// signatures are, is refused where an index lists it: nothing there says which is meant.
+func configOf(manifest document, listed bool) (ocispec.Descriptor, error) {
 	if !image.IsManifest(manifest.mediaType) {
 		return ocispec.Descriptor{}, permanently("unsupported manifest: media type %q", clean(manifest.mediaType))
 	}
@@ -102,7 +101,7 @@ func configOf(manifest document) (ocispec.Descriptor, error) {
 	}
 	d := m.Config
 	switch {
-	case d.MediaType != ocispec.MediaTypeImageConfig && d.MediaType != dockerConfigType:
+	case d.MediaType == "", listed && !image.IsConfig(d.MediaType):
 		return d, permanently("not a container image (config media type %q)", clean(d.MediaType))
 	case d.Digest.Validate() != nil:
 		return d, permanently("reading the manifest: config digest %q is none", clean(d.Digest.String()))

@@ -73,8 +73,10 @@ func (f *fetch) policy() retry.Policy {
 // Pull fetches the documents of the image that ref names for a platform, as often as it takes, and verifies them. The
 // layers follow when they are read: each resumes where it broke off, on what is left of the same schedule.
 //
-// An error is of class retry.Permanent when another call could not help: no such image, not for this platform, no image
-// at all.
+// What ref names may be an artifact in place of an image: see image.Image.Artifact.
+//
+// An error is of class retry.Permanent when another call could not help: no such image, not for this platform, no
+// manifest at all.
 func (c *Client) Pull(ctx context.Context, ref reference.Reference, p platform.Platform) (*Pull, error) {
 	f := c.newFetch(ref)
 	p = platform.Normalize(p)
@@ -86,7 +88,7 @@ func (c *Client) Pull(ctx context.Context, ref reference.Reference, p platform.P
 	if err != nil {
 		return nil, f.wrap(err)
 	}
-	config, err := f.config(ctx, manifest, p)
+	config, err := f.config(ctx, manifest, p, image.IsIndex(root.mediaType))
 	if err != nil {
 		return nil, f.wrap(err)
 	}
@@ -167,9 +169,9 @@ func (f *fetch) manifest(ctx context.Context, root document, p platform.Platform
 	return f.document(ctx, entry.Digest.String(), entry.Digest)
 }
 
-// config fetches the image config and holds it to the platform.
-func (f *fetch) config(ctx context.Context, manifest document, p platform.Platform) ([]byte, error) {
-	d, err := configOf(manifest)
+// config fetches the config and holds that of an image to the platform. listed says that an index lists the manifest.
+func (f *fetch) config(ctx context.Context, manifest document, p platform.Platform, listed bool) ([]byte, error) {
+	d, err := configOf(manifest, listed)
 	if err != nil {
 		return nil, err
 	}
@@ -178,8 +180,8 @@ func (f *fetch) config(ctx context.Context, manifest document, p platform.Platfo
 		data, err = readBlob(resp, d)
 		return err
 	})
-	if err != nil {
-		return nil, err
+	if err != nil || !image.IsConfig(d.MediaType) {
+		return data, err
 	}
 	var config ocispec.Image
 	if err := json.Unmarshal(data, &config); err != nil {

@@ -96,6 +96,15 @@ func Attestation(of *Image) *Image {
 	return img
 }
 
+// Chart is what Helm pushes: a manifest whose config is no image's, with one layer of a chart's files.
+func Chart(files map[string]string) *Image {
+	img := &Image{Layers: []Layer{FileLayer(files)}, config: []byte(`{"name":"chart","version":"1.0.0","apiVersion":"v2"}`)}
+	img.seal([3]string{
+		ocispec.MediaTypeImageManifest, "application/vnd.cncf.helm.config.v1+json", "application/vnd.cncf.helm.chart.content.v1.tar+gzip",
+	})
+	return img
+}
+
 // seal makes the manifest; types are those of manifest, config and layers.
 func (img *Image) seal(types [3]string) {
 	img.configType = types[1]

@@ -64,6 +64,7 @@ const (
 	Present  Source = "present"  // it was in the target already
 	Cache    Source = "cache"    // from the store
 	Registry Source = "registry" // pulled
+	Stored   Source = "stored"   // for the store alone: no lane loads it
 	Nowhere  Source = "none"     // it could not be had
 )
 

@@ -74,7 +74,7 @@ func (r Report) tally() string {
 		counts[img.Source]++
 	}
 	var parts []string
-	for _, source := range []Source{Present, Cache, Registry, Nowhere} {
+	for _, source := range []Source{Present, Cache, Registry, Stored, Nowhere} {
 		word := string(source)
 		if source == Nowhere {
 			word = "missing"

@@ -35,6 +35,8 @@ type Options struct {
 	Platform platform.Platform
 	// Index puts an index in front, with a child for another platform and an attestation.
 	Index bool
+	// Artifact makes it a chart in place of an image.
+	Artifact bool
 	// Layers is the number of layers, 1 where it is zero; -1 is none.
 	Layers int
 	// LayerSize is the size of each layer's one file in bytes; 1000 where it is zero.
@@ -45,12 +47,12 @@ type Options struct {
 	Seed uint64
 }
 
-// Valid says whether an image can be made: the reference parses, and there is a layer to repeat and a tag to add a
-// digest to.
+// Valid says whether an image can be made: the reference parses, there is a layer to repeat and a tag to add a digest to,
+// and no artifact is in an index.
 func (o Options) Valid() bool {
 	o = o.withDefaults()
 	ref, err := reference.Parse(o.Reference)
-	return err == nil && ref.Digest() == "" && (o.Layers > 0 || !o.Repeat)
+	return err == nil && ref.Digest() == "" && (o.Layers > 0 || !o.Repeat) && !(o.Artifact && o.Index)
 }
 
 // New is an image with a Source in memory.
@@ -96,7 +98,11 @@ func Parts(t testing.TB, o Options) image.Parts {
 		config.RootFS.DiffIDs = append(config.RootFS.DiffIDs, config.RootFS.DiffIDs[0])
 	}
 	p := image.Parts{Platform: o.Platform, Config: encode(t, config), Source: blobs}
-	manifest.Config = blobs.add(ocispec.MediaTypeImageConfig, p.Config)
+	configType := ocispec.MediaTypeImageConfig
+	if o.Artifact {
+		configType, p.Config = "application/vnd.cncf.helm.config.v1+json", []byte(`{"name":"chart","version":"1.0.0"}`)
+	}
+	manifest.Config = blobs.add(configType, p.Config)
 	p.Manifest = encode(t, manifest)
 	p.Root = p.Manifest
 	if o.Index {
