@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"image"
@@ -11,7 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"syscall"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,15 +56,40 @@ func TestTheSimulationAgreesWithReality(t *testing.T) {
 func TestTenThousandLanesAreQuickAndSmall(t *testing.T) {
 	gate(t)
 	cmd := pullonce(t, nil).command(t, "simulate", "--lanes", "10000", "--images", "5")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
 	began := time.Now()
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, string(out))
+	require.NoError(t, cmd.Start())
+	peak := peakMemory(cmd.Process.Pid)
+	require.NoError(t, cmd.Wait(), out.String())
 	elapsed, used := time.Since(began), cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime()
-	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	require.True(t, ok)
-	t.Logf("10,000 lanes of 5 images: %s, %s of processor time, %d MB", elapsed, used, usage.Maxrss>>10)
+	megabytes := <-peak >> 10
+	t.Logf("10,000 lanes of 5 images: %s, %s of processor time, %d MB", elapsed, used, megabytes)
 	require.Less(t, min(elapsed, used), 5*time.Second)
-	require.Less(t, usage.Maxrss>>10, int64(200))
+	require.Positive(t, megabytes)
+	require.Less(t, megabytes, 200)
+}
+
+// peakMemory follows a process to its end and gives the most that it held in memory, in KiB. A child's resource usage
+// does not tell: it begins with what the parent held when it was forked.
+func peakMemory(pid int) <-chan int {
+	peak := make(chan int, 1)
+	go func() {
+		most := 0
+		for {
+			status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+			_, rest, alive := strings.Cut(string(status), "VmHWM:")
+			if err != nil || !alive { // a process that has ended has no memory
+				peak <- most
+				return
+			}
+			var now int
+			_, _ = fmt.Sscan(rest, &now)
+			most = max(most, now)
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	return peak
 }
 
 // TestThePageInABrowser opens the page as people do: wide and narrow, light and dark, by keyboard and by screen reader.

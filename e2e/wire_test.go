@@ -90,7 +90,7 @@ var wireCases = map[string]struct {
 	"429 on look-ups, for ever": {test: func(t *testing.T, s *service) {
 		s.Always(cachetest.Lookup, throttled)
 		requireFailed(t, s.prime(t, "timeout", "4s"), "::error…throttled…rate limit")
-		s.requireLoaded(t, s.lane(t, "timeout", "4s"), report.Registry, "::warning…pulled from the registry…throttled…rate limit")
+		s.requireLoaded(t, s.lane(t, "timeout", "4s"), report.Registry, "::warning…no store to load from…throttled…rate limit")
 	}},
 	"429 on reservations, for ever": {test: func(t *testing.T, s *service) {
 		s.Always(cachetest.Create, throttled)
@@ -114,7 +114,7 @@ var wireCases = map[string]struct {
 	"5xx for ever": {test: func(t *testing.T, s *service) {
 		s.Always(cachetest.Lookup, regtest.Status(http.StatusBadGateway))
 		requireFailed(t, s.prime(t, "timeout", "4s"), "::error…502")
-		s.requireLoaded(t, s.lane(t, "timeout", "4s"), report.Registry, "::warning…pulled from the registry…502")
+		s.requireLoaded(t, s.lane(t, "timeout", "4s"), report.Registry, "::warning…no store to load from…502")
 	}},
 	"a longer key with our prefix": {test: func(t *testing.T, s *service) {
 		other := s.another(t)
