@@ -85,9 +85,11 @@ func TestWhatIsTriedAgain(t *testing.T) {
 
 func TestTheErrorHasTheLastLines(t *testing.T) {
 	t.Parallel()
-	o := options(rerun.Rules{StopCodes: []int{3}})
-	_, _, err := rerun.Run(t.Context(), said(3, "one\n\ntwo\nthree\nfour\n\x1b[31mfive\n  six  \n"), o)
-	require.EqualError(t, err, "tool arg: gave up after 1 attempt in 0s (permanent: another try can't help): exit code 3: two / three / four / \uFFFD[31mfive / six")
+	synctest.Test(t, func(t *testing.T) {
+		o := options(rerun.Rules{StopCodes: []int{3}})
+		_, _, err := rerun.Run(t.Context(), said(3, "one\n\ntwo\nthree\nfour\n\x1b[31mfive\n  six  \n"), o)
+		require.EqualError(t, err, "tool arg: gave up after 1 attempt in 0s (permanent: another try can't help): exit code 3: two / three / four / \uFFFD[31mfive / six")
+	})
 }
 
 func TestAProgramThatIsNotThere(t *testing.T) {
