@@ -15,8 +15,11 @@ import (
 	"github.com/pullonce/pullonce/internal/reference"
 )
 
-// FormatVersion is the version of the archive that this package reads and writes.
-const FormatVersion = 1
+// The versions of the archive that this package reads and writes.
+const (
+	FormatExact        = 1 // the layers are the registry's own blobs
+	FormatRecompressed = 2 // layers were compressed anew, with zstd
+)
 
 // The archive is one tar: an OCI image layout with pullonce's metadata in front and Docker's manifest.json beside it.
 // Its head is what comes before the layers; it holds nothing that doesn't follow from the image, so reading compares
@@ -39,6 +42,7 @@ type metadata struct {
 	FormatVersion int                 `json:"formatVersion"`
 	Reference     reference.Reference `json:"reference"`
 	Platform      platform.Platform   `json:"platform"`
+	Carrier       *blob               `json:"carrier,omitempty"` // the manifest that lists recompressed layers
 	Root          blob                `json:"root"`
 	Manifest      blob                `json:"manifest"`
 	Config        blob                `json:"config"`
@@ -88,23 +92,34 @@ func (img *Image) makeHead(Parts) error {
 	return nil
 }
 
-// documents are the blobs of the head, in their order.
+// documents are the blobs of the head, in their order. What index.json does not lead to is left out.
 func (img Image) documents() []Document {
-	if img.root.Digest == img.manifest.Digest {
-		return []Document{img.root, img.config}
+	var documents []Document
+	if img.Recompressed() {
+		documents = append(documents, img.carrier)
 	}
-	return []Document{img.root, img.manifest, img.config}
+	if !img.Recompressed() || img.form.naming != byDigest {
+		documents = append(documents, img.root)
+		if img.root.Digest != img.manifest.Digest {
+			documents = append(documents, img.manifest)
+		}
+	}
+	return append(documents, img.config)
 }
 
 func (img Image) metadata() metadata {
 	m := metadata{
-		FormatVersion: FormatVersion,
+		FormatVersion: FormatExact,
 		Reference:     img.ref,
 		Platform:      img.platform,
 		Root:          img.root.blob(),
 		Manifest:      img.manifest.blob(),
 		Config:        img.config.blob(),
 		Layers:        make([]blob, len(img.layers)),
+	}
+	if img.Recompressed() {
+		carrier := img.carrier.blob()
+		m.FormatVersion, m.Carrier = FormatRecompressed, &carrier
 	}
 	for i, l := range img.layers {
 		m.Layers[i] = blob{l.Descriptor.Digest, l.Descriptor.Size}
@@ -114,11 +129,21 @@ func (img Image) metadata() metadata {
 
 // index is the layout's index.json: one descriptor, because skopeo and podman refuse two. Containerd takes the image's
 // name from the first annotation, OCI tools from the second.
+//
+// Of a recompressed image the carrier comes first, without a name, so that Docker's containerd store unpacks its layers
+// before it looks at the root, whose layers are not there. Where the digest is a name, the carrier has it alone.
 func (img Image) index() ocispec.Index {
 	index := ocispec.Index{
 		Versioned: specs.Versioned{SchemaVersion: 2},
 		MediaType: ocispec.MediaTypeImageIndex,
 		Manifests: []ocispec.Descriptor{img.root.Descriptor()},
+	}
+	switch {
+	case !img.Recompressed():
+	case img.form.naming == byDigest:
+		index.Manifests = []ocispec.Descriptor{img.carrier.Descriptor()}
+	default:
+		index.Manifests = []ocispec.Descriptor{img.carrier.Descriptor(), img.root.Descriptor()}
 	}
 	if img.form.naming == unnamed {
 		return index
@@ -127,7 +152,7 @@ func (img Image) index() ocispec.Index {
 	if name == "" || img.form.naming == byDigest {
 		name, ref = img.ref.WithDigest(img.root.Digest), img.root.Digest.String()
 	}
-	index.Manifests[0].Annotations = map[string]string{annotationContainerdName: name, ocispec.AnnotationRefName: ref}
+	index.Manifests[len(index.Manifests)-1].Annotations = map[string]string{annotationContainerdName: name, ocispec.AnnotationRefName: ref}
 	return index
 }
 

@@ -18,7 +18,7 @@ func New(p Parts) (Image, error) {
 		return Image{}, errors.New("image: a reference and a source are needed")
 	}
 	img := Image{ref: p.Reference, platform: platform.Normalize(p.Platform), source: p.Source}
-	for _, stage := range []func(Parts) error{img.verifyRoot, img.verifyManifest, img.verifyConfig, img.makeHead} {
+	for _, stage := range []func(Parts) error{img.verifyRoot, img.verifyManifest, img.verifyConfig, img.makeCarrier, img.makeHead} {
 		if err := stage(p); err != nil {
 			return Image{}, fmt.Errorf("%w of %s: %w", ErrVerify, p.Reference.Familiar(), err)
 		}
@@ -122,7 +122,7 @@ func (img *Image) verifyConfig(p Parts) error {
 		return fmt.Errorf("config is %s (%d bytes), the manifest says %s (%d bytes)", img.config.Digest, len(p.Config), want.Digest, want.Size)
 	}
 	if img.Artifact() {
-		return img.takeArtifact(manifest.Layers)
+		return errors.Join(img.takeArtifact(manifest.Layers), img.replaceLayers(p.Layers))
 	}
 	var config ocispec.Image
 	if err := json.Unmarshal(p.Config, &config); err != nil {
@@ -131,7 +131,10 @@ func (img *Image) verifyConfig(p Parts) error {
 	if err := img.verifyPlatform(config.Platform); err != nil {
 		return err
 	}
-	return img.takeLayers(manifest.Layers, config.RootFS.DiffIDs)
+	if err := img.takeLayers(manifest.Layers, config.RootFS.DiffIDs); err != nil {
+		return err
+	}
+	return img.replaceLayers(p.Layers)
 }
 
 // takeArtifact takes the layers of an artifact, whose config says nothing of them and of no platform. What an index lists
@@ -151,16 +154,28 @@ func (img *Image) takeLayers(descriptors []ocispec.Descriptor, diffIDs []digest.
 		return fmt.Errorf("%d layers, at most %d are allowed", len(descriptors), MaxLayers)
 	}
 	img.layers = make([]Layer, len(descriptors))
-	sizes := map[digest.Digest]int64{img.config.Digest: -1} // no layer has the config's bytes: it would share its name
 	for i, d := range descriptors {
-		if err := img.checkLayer(d, diffIDs[i]); err != nil {
+		img.layers[i] = Layer{Descriptor: d, DiffID: diffIDs[i]}
+	}
+	return img.checkLayers()
+}
+
+// checkLayers bounds the layers. None may have the bytes of a document, because it would share its name; no manifest can
+// list itself, so that only the config and what stands in for a layer must be looked at.
+func (img *Image) checkLayers() error {
+	sizes := make(map[digest.Digest]int64, len(img.layers)+3)
+	for _, doc := range []Document{img.root, img.manifest, img.config} {
+		sizes[doc.Digest] = -1
+	}
+	for i, l := range img.layers {
+		d := l.Descriptor
+		if err := img.checkLayer(d, l.DiffID); err != nil {
 			return fmt.Errorf("layer %d: %w", i, err)
 		}
 		if size, seen := sizes[d.Digest]; seen && size != d.Size {
 			return fmt.Errorf("layer %d: %s is mentioned before as something else", i, d.Digest)
 		}
 		sizes[d.Digest] = d.Size
-		img.layers[i] = Layer{Descriptor: d, DiffID: diffIDs[i]}
 	}
 	return nil
 }

@@ -132,7 +132,12 @@ func (h *headReader) parts() (Parts, error) {
 			return Parts{}, err
 		}
 	}
-	p := Parts{Reference: meta.Reference, Platform: meta.Platform}
+	p := Parts{Reference: meta.Reference, Platform: meta.Platform, Layers: meta.standIns()}
+	if meta.Carrier != nil { // New makes it again
+		if _, err := h.member(blobName(meta.Carrier.Digest), MaxDocument); err != nil {
+			return Parts{}, err
+		}
+	}
 	if p.Root, err = h.member(blobName(meta.Root.Digest), MaxDocument); err != nil {
 		return Parts{}, err
 	}
@@ -151,18 +156,37 @@ func parseMetadata(data []byte) (metadata, error) {
 	if err := json.Unmarshal(data, &m); err != nil {
 		return metadata{}, err
 	}
-	if m.FormatVersion != FormatVersion {
-		return metadata{}, fmt.Errorf("format version %d, only %d is supported", m.FormatVersion, FormatVersion)
+	if m.FormatVersion != FormatExact && m.FormatVersion != FormatRecompressed {
+		return metadata{}, fmt.Errorf("format version %d, only %d and %d are supported", m.FormatVersion, FormatExact, FormatRecompressed)
 	}
 	if m.Reference.IsZero() {
 		return metadata{}, errors.New("no reference")
 	}
-	for _, b := range []blob{m.Root, m.Manifest, m.Config} {
+	if (m.FormatVersion == FormatRecompressed) != (m.Carrier != nil) {
+		return metadata{}, fmt.Errorf("a manifest of the layers belongs into format version %d, and only there", FormatRecompressed)
+	}
+	documents := []blob{m.Root, m.Manifest, m.Config}
+	if m.Carrier != nil {
+		documents = append(documents, *m.Carrier)
+	}
+	for _, b := range documents {
 		if err := checkDigest(b.Digest); err != nil {
 			return metadata{}, err
 		}
 	}
 	return m, nil
+}
+
+// standIns are the blobs that stand in for the manifest's layers; nil in an archive of the registry's own.
+func (m metadata) standIns() []ocispec.Descriptor {
+	if m.FormatVersion == FormatExact {
+		return nil
+	}
+	blobs := make([]ocispec.Descriptor, len(m.Layers))
+	for i, b := range m.Layers {
+		blobs[i] = ocispec.Descriptor{Digest: b.Digest, Size: b.Size}
+	}
+	return blobs
 }
 
 // member reads the next member, which must be called name and have at most limit bytes.

@@ -26,12 +26,20 @@ func verifyArchive(t testing.TB, data []byte) (image.Image, error) {
 
 func TestEveryFlippedByteIsSeen(t *testing.T) {
 	t.Parallel()
-	data := encoded(t, imagetest.New(t, imagetest.Options{Index: true, LayerSize: 1}))
-	for i := range data {
-		data[i] ^= 1 << (i % 8)
-		_, err := verifyArchive(t, data)
-		require.ErrorIs(t, err, image.ErrVerify, "byte %d", i)
-		data[i] ^= 1 << (i % 8)
+	for _, test := range []struct {
+		options imagetest.Options
+		stride  int
+	}{
+		{imagetest.Options{Index: true, LayerSize: 1}, 1},
+		{imagetest.Options{Index: true, LayerSize: 1, Recompressed: true}, 17}, // unpacking takes its time
+	} {
+		data := encoded(t, imagetest.New(t, test.options))
+		for i := 0; i < len(data); i += test.stride {
+			data[i] ^= 1 << (i % 8)
+			_, err := verifyArchive(t, data)
+			require.ErrorIs(t, err, image.ErrVerify, "byte %d", i)
+			data[i] ^= 1 << (i % 8)
+		}
 	}
 }
 
@@ -113,7 +121,9 @@ func TestHostileArchivesAreRefused(t *testing.T) {
 		"another docker name": replace(3, "library/test:1", "library/evil:1"),
 		"another reference":   replace(0, "library/test:1", "library/evil:1"),
 		"another platform":    replace(0, "amd64", "s390x"),
-		"a later format":      replace(0, `"formatVersion":1`, `"formatVersion":2`),
+		"another format":      replace(0, `"formatVersion":1`, `"formatVersion":2`),
+		"a later format":      replace(0, `"formatVersion":1`, `"formatVersion":3`),
+		"a carrier":           replace(0, `"root"`, `"carrier":{"digest":"sha256:`+strings.Repeat("0", 64)+`","size":1},"root"`),
 		"lying size":          replace(0, `"size":`, `"size":1`),
 		"negative size":       replace(0, `"size":`, `"size":-`),
 		"white space":         replace(0, `{`, `{ `),

@@ -15,7 +15,7 @@ import (
 
 // FuzzDecode reads any bytes as an archive.
 func FuzzDecode(f *testing.F) {
-	for _, name := range []string{"one layer", "no layer", "index", "by digest alone", "a layer twice"} {
+	for _, name := range []string{"one layer", "no layer", "index", "by digest alone", "a layer twice", "recompressed", "zstd, index"} {
 		o := shapes[name]
 		o.LayerSize = 10
 		data := encoded(f, imagetest.New(f, o))

@@ -39,11 +39,13 @@ func (d Document) Descriptor() ocispec.Descriptor {
 	return ocispec.Descriptor{MediaType: d.MediaType, Digest: d.Digest, Size: int64(len(d.Data))}
 }
 
-// Layer is one layer of an image: the blob as the registry keeps it, and the digest of what it unpacks to, which is "" in
-// an artifact.
+// Layer is one layer of an image: the blob at hand, which is the registry's own but in a recompressed image, and the digest
+// of what it unpacks to, which is "" in an artifact.
 type Layer struct {
 	Descriptor ocispec.Descriptor
 	DiffID     digest.Digest
+
+	recompressed bool // the manifest lists another blob of the same content
 }
 
 // Source gives the raw blobs of an image.
@@ -58,12 +60,16 @@ type Parts struct {
 	Reference              reference.Reference
 	Platform               platform.Platform
 	Root, Manifest, Config []byte
-	Source                 Source
+	// Layers are the blobs that stand in for the manifest's layers, one each, by digest and size; nil is the manifest's own.
+	// One that the manifest does not list is its content in zstd.
+	Layers []ocispec.Descriptor
+	Source Source
 }
 
 // Image is one image for one platform: the root, the manifest, the config and the layers, all the registry's own
-// bytes. An Image that exists has been verified along reference → root → manifest → config; its layers are read when
-// asked for and verified as they are read. Values are immutable and safe for concurrent use.
+// bytes, but for layers that were recompressed (see Recompressed). An Image that exists has been verified along
+// reference → root → manifest → config; its layers are read when asked for and verified as they are read. Values are
+// immutable and safe for concurrent use.
 //
 // It may hold an OCI artifact in place of an image: a chart, a policy. Of that nothing is known but its bytes: it has the
 // platform that it was asked for, whatever that is, and its layers have no diff ids.
@@ -71,6 +77,7 @@ type Image struct {
 	ref                    reference.Reference
 	platform               platform.Platform
 	root, manifest, config Document
+	carrier                Document // the manifest that lists layers
 	layers                 []Layer
 	source                 Source
 	observe                func(n int)
@@ -148,15 +155,20 @@ func (img Image) Observe(f func(n int)) Image {
 	return img
 }
 
-// Layer opens layer i. What it returns is verified: its last byte is handed on only once digest and size are known to
-// be right, and any difference is ErrVerify. Reads end with ctx. Whatever goes wrong is ErrRead. The caller closes it.
+// Layer opens layer i. What it returns is verified: its last byte is handed on only once digest and size, and of a
+// recompressed layer its content, are known to be right, and any difference is ErrVerify. Reads end with ctx. Whatever
+// goes wrong is ErrRead. The caller closes it.
 func (img Image) Layer(ctx context.Context, i int) (io.ReadCloser, error) {
 	d := img.layers[i].Descriptor
 	rc, err := img.source.Blob(ctx, d)
 	if err != nil {
 		return nil, fmt.Errorf("%w: opening layer %s: %w", ErrRead, short(d.Digest), err)
 	}
-	return sourceReader{newVerifier(ctx, rc, d, img.observe)}, nil
+	blob := io.ReadCloser(newVerifier(ctx, rc, d, img.observe))
+	if l := img.layers[i]; l.recompressed {
+		blob = newContentReader(blob, l)
+	}
+	return sourceReader{blob}, nil
 }
 
 // copyLayer copies layer i to w.

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -43,16 +44,18 @@ type Options struct {
 	LayerSize int
 	// Repeat appends the first layer once more.
 	Repeat bool
+	// Recompressed replaces the layers by their contents in zstd.
+	Recompressed bool
 	// Seed changes the content of the layers, and so every digest.
 	Seed uint64
 }
 
 // Valid says whether an image can be made: the reference parses, there is a layer to repeat and a tag to add a digest to,
-// and no artifact is in an index.
+// no artifact is in an index, and what is recompressed has layers to be.
 func (o Options) Valid() bool {
 	o = o.withDefaults()
 	ref, err := reference.Parse(o.Reference)
-	return err == nil && ref.Digest() == "" && (o.Layers > 0 || !o.Repeat) && !(o.Artifact && o.Index)
+	return err == nil && ref.Digest() == "" && (o.Layers > 0 || !o.Repeat) && !(o.Artifact && (o.Index || o.Recompressed))
 }
 
 // New is an image with a Source in memory.
@@ -80,6 +83,7 @@ func Parts(t testing.TB, o Options) image.Parts {
 	t.Helper()
 	o = o.withDefaults()
 	blobs := Blobs{}
+	var standIns []ocispec.Descriptor
 	config := ocispec.Image{Platform: ocispec.Platform{
 		OS: o.Platform.OS, Architecture: o.Platform.Architecture, Variant: o.Platform.Variant,
 	}}
@@ -89,15 +93,19 @@ func Parts(t testing.TB, o Options) image.Parts {
 		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, Layers: []ocispec.Descriptor{},
 	}
 	for i := range o.Layers {
-		blob, diffID := layer(t, fmt.Sprintf("layer-%d", i), o.LayerSize, o.Seed+uint64(i))
-		manifest.Layers = append(manifest.Layers, blobs.add(ocispec.MediaTypeImageLayerGzip, blob))
-		config.RootFS.DiffIDs = append(config.RootFS.DiffIDs, diffID)
+		content := layer(t, fmt.Sprintf("layer-%d", i), o.LayerSize, o.Seed+uint64(i))
+		manifest.Layers = append(manifest.Layers, blobs.add(ocispec.MediaTypeImageLayerGzip, zip(t, content)))
+		config.RootFS.DiffIDs = append(config.RootFS.DiffIDs, digest.FromBytes(content))
+		if o.Recompressed {
+			standIns = append(standIns, blobs.add(ocispec.MediaTypeImageLayerZstd, Zstd(content)))
+		}
 	}
 	if o.Repeat {
 		manifest.Layers = append(manifest.Layers, manifest.Layers[0])
 		config.RootFS.DiffIDs = append(config.RootFS.DiffIDs, config.RootFS.DiffIDs[0])
+		standIns = append(standIns, standIns[:min(1, len(standIns))]...)
 	}
-	p := image.Parts{Platform: o.Platform, Config: encode(t, config), Source: blobs}
+	p := image.Parts{Platform: o.Platform, Config: encode(t, config), Layers: standIns, Source: blobs}
 	configType := ocispec.MediaTypeImageConfig
 	if o.Artifact {
 		configType, p.Config = "application/vnd.cncf.helm.config.v1+json", []byte(`{"name":"chart","version":"1.0.0"}`)
@@ -162,23 +170,48 @@ func index(t testing.TB, o Options, manifest []byte) []byte {
 	})
 }
 
-// layer is a gzip'd tar with one file of pseudo-random bytes, and its diff id.
-func layer(t testing.TB, name string, size int, seed uint64) (blob []byte, diffID digest.Digest) {
+// layer is a tar with one file of pseudo-random bytes.
+func layer(t testing.TB, name string, size int, seed uint64) []byte {
 	content := make([]byte, size)
 	_, err := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16)}).Read(content)
 	require.NoError(t, err)
-	var plain, packed bytes.Buffer
+	var plain bytes.Buffer
 	tw := tar.NewWriter(&plain)
 	require.NoError(t, tw.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(size), Format: tar.FormatUSTAR}))
 	_, err = tw.Write(content)
 	require.NoError(t, err)
 	require.NoError(t, tw.Close())
-	zw, err := gzip.NewWriterLevel(&packed, gzip.NoCompression) // the same bytes with every version of Go
+	return plain.Bytes()
+}
+
+// zip is content in gzip, the same bytes with every version of Go.
+func zip(t testing.TB, content []byte) []byte {
+	var packed bytes.Buffer
+	zw, err := gzip.NewWriterLevel(&packed, gzip.NoCompression)
 	require.NoError(t, err)
-	_, err = zw.Write(plain.Bytes())
+	_, err = zw.Write(content)
 	require.NoError(t, err)
 	require.NoError(t, zw.Close())
-	return packed.Bytes(), digest.FromBytes(plain.Bytes())
+	return packed.Bytes()
+}
+
+// Zstd is content as one zstd frame of raw blocks (RFC 8878, 3.1.1), the same bytes with every version of every library.
+func Zstd(content []byte) []byte {
+	const maxBlock, singleSegment, last = 128 << 10, 0xa0, 1 // the size of the content follows in 4 bytes
+	packed := []byte{0x28, 0xb5, 0x2f, 0xfd, singleSegment}
+	packed = binary.LittleEndian.AppendUint32(packed, uint32(len(content)))
+	for {
+		n := min(len(content), maxBlock)
+		head := uint32(n) << 3
+		if n == len(content) {
+			head |= last
+		}
+		packed = append(packed, byte(head), byte(head>>8), byte(head>>16))
+		packed = append(packed, content[:n]...)
+		if content = content[n:]; len(content) == 0 {
+			return packed
+		}
+	}
 }
 
 func (b Blobs) add(mediaType string, data []byte) ocispec.Descriptor {
