@@ -63,23 +63,28 @@ type dockerImage struct {
 	Layers   []string
 }
 
-// makeHead is the last stage of New: it writes the archive's head.
+// makeHead is the last stage of New: it writes the archive's head, and what of it the form has behind the layers.
 func (img *Image) makeHead(Parts) error {
-	var head bytes.Buffer
+	var head, tail bytes.Buffer
+	lists := &head
+	if img.form.indexLast {
+		lists = &tail
+	}
 	for _, own := range []struct {
 		name string
 		doc  any
+		to   *bytes.Buffer
 	}{
-		{metadataName, img.metadata()},
-		{ocispec.ImageLayoutFile, ocispec.ImageLayout{Version: ocispec.ImageLayoutVersion}},
-		{ocispec.ImageIndexFile, img.index()},
-		{dockerName, img.dockerImages()},
+		{metadataName, img.metadata(), &head},
+		{ocispec.ImageLayoutFile, ocispec.ImageLayout{Version: ocispec.ImageLayoutVersion}, &head},
+		{ocispec.ImageIndexFile, img.index(), lists},
+		{dockerName, img.dockerImages(), lists},
 	} {
 		data, err := json.Marshal(own.doc)
 		if err != nil {
 			return fmt.Errorf("encoding %s: %w", own.name, err)
 		}
-		if err := appendMember(&head, own.name, data); err != nil {
+		if err := appendMember(own.to, own.name, data); err != nil {
 			return err
 		}
 	}
@@ -88,7 +93,7 @@ func (img *Image) makeHead(Parts) error {
 			return err
 		}
 	}
-	img.head = head.Bytes()
+	img.head, img.tail = head.Bytes(), tail.Bytes()
 	return nil
 }
 
@@ -209,7 +214,7 @@ func EncodedSize(img Image) int64 {
 	for _, s := range img.stored() {
 		end = s.end()
 	}
-	return end + trailerSize
+	return end + int64(len(img.tail)) + trailerSize
 }
 
 func appendMember(b *bytes.Buffer, name string, data []byte) error {

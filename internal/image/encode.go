@@ -13,7 +13,8 @@ const copyBuffer = 128 << 10
 // end that stream with the error as well, because some readers take a tar without trailer.
 func Encode(ctx context.Context, w io.Writer, img Image) error { return EncodeFrom(ctx, w, img, 0) }
 
-func encodeFrom(ctx context.Context, w io.Writer, img Image, first int) error {
+// encodeLayers writes the head and the layers from the first on.
+func (img Image) encodeLayers(ctx context.Context, w io.Writer, first int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -26,8 +27,7 @@ func encodeFrom(ctx context.Context, w io.Writer, img Image, first int) error {
 			return err
 		}
 	}
-	_, err := w.Write(make([]byte, trailerSize))
-	return err
+	return nil
 }
 
 func (img Image) encodeLayer(ctx context.Context, w io.Writer, s stored, buf []byte) error {

@@ -4,6 +4,8 @@ package image
 type form struct {
 	naming naming
 	folder string // its blobs are below this folder
+	// indexLast has index.json and manifest.json behind the layers.
+	indexLast bool
 }
 
 // naming is what an archive calls its image.
@@ -37,6 +39,14 @@ func (img Image) ByDigest() (Image, error) {
 // layout by the paths of its blobs can't read this one.
 func (img Image) Below(folder string) (Image, error) {
 	img.form.folder = folder
+	err := img.makeHead(Parts{})
+	return img, err
+}
+
+// IndexLast is img with an archive that lists its image behind the layers, for importers that name an image when the stream
+// ends: whatever cuts it off before, they have none to name. Containerd's take the members in any order.
+func (img Image) IndexLast() (Image, error) {
+	img.form.indexLast = true
 	err := img.makeHead(Parts{})
 	return img, err
 }

@@ -82,7 +82,7 @@ type Image struct {
 	source                 Source
 	observe                func(n int)
 	form                   form
-	head                   []byte // what the archive holds before the layers
+	head, tail             []byte // what the archive holds before the layers, and behind them
 }
 
 // ErrVerify is the cause of every refusal of bytes that are not what their digest, size or format says.

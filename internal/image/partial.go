@@ -11,7 +11,24 @@ import (
 // EncodeFrom is Encode without the first n layers, for a target that holds them already. A layer that comes again
 // further up is written.
 func EncodeFrom(ctx context.Context, w io.Writer, img Image, n int) error {
-	err := encodeFrom(ctx, w, img, n)
+	return EncodeWhen(ctx, w, img, n, func(context.Context) error { return nil })
+}
+
+// EncodeWhen is EncodeFrom that ends the archive once ready returns. An error of ready is returned as it is, and w has no
+// end then.
+func EncodeWhen(ctx context.Context, w io.Writer, img Image, n int, ready func(context.Context) error) error {
+	if err := img.encodeLayers(ctx, w, n); err != nil {
+		return img.encoding(err)
+	}
+	if err := ready(ctx); err != nil {
+		return err
+	}
+	_, err := w.Write(append(slices.Clone(img.tail), make([]byte, trailerSize)...))
+	return img.encoding(err)
+}
+
+// encoding is an error of writing the archive.
+func (img Image) encoding(err error) error {
 	if err == nil || errors.Is(err, ErrRead) {
 		return err // what can't be read says so itself
 	}

@@ -54,19 +54,25 @@ func (img *Image) makeCarrier(Parts) error {
 	if !img.Recompressed() {
 		return nil
 	}
-	carrier := ocispec.Manifest{
+	var err error
+	img.carrier, err = img.listing()
+	return err
+}
+
+// listing is a manifest of pullonce's making: it lists the config and the layers at hand, and nothing else goes into it.
+func (img *Image) listing() (Document, error) {
+	manifest := ocispec.Manifest{
 		Versioned: specs.Versioned{SchemaVersion: 2},
 		MediaType: ocispec.MediaTypeImageManifest,
 		Config:    ocispec.Descriptor{MediaType: ocispec.MediaTypeImageConfig, Digest: img.config.Digest, Size: int64(len(img.config.Data))},
 		Layers:    make([]ocispec.Descriptor, len(img.layers)),
 	}
 	for i, l := range img.layers {
-		carrier.Layers[i] = ocispec.Descriptor{MediaType: l.Descriptor.MediaType, Digest: l.Descriptor.Digest, Size: l.Descriptor.Size}
+		manifest.Layers[i] = ocispec.Descriptor{MediaType: l.Descriptor.MediaType, Digest: l.Descriptor.Digest, Size: l.Descriptor.Size}
 	}
-	data, err := json.Marshal(carrier)
+	data, err := json.Marshal(manifest)
 	if err != nil {
-		return fmt.Errorf("encoding the manifest of the layers: %w", err)
+		return Document{}, fmt.Errorf("encoding the manifest of the layers: %w", err)
 	}
-	img.carrier, err = newDocument("manifest of the layers", data)
-	return err
+	return newDocument("manifest of the layers", data)
 }
