@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"fmt"
 	"os"
 	"strings"
 	"time"
@@ -11,37 +10,19 @@ import (
 	"github.com/pullonce/pullonce/internal/retry"
 )
 
-// client is a registry client and the folder that it spools layers in.
-type client struct {
-	*registry.Client
-	spool string
-}
-
-// Close ends the client and frees what it spooled.
-func (c *client) Close() error {
-	err := c.Client.Close()
-	if c.spool == "" {
-		return err
-	}
-	return cmp.Or(err, os.RemoveAll(c.spool))
-}
-
 // registry makes a client whose pulls may wait and try again for timeout. With spooling, a layer that several images
 // share is fetched once, and one that arrives wrong is fetched again.
-func (s *session) registry(o registryOptions, timeout time.Duration, spooling bool) (*client, error) {
+func (s *session) registry(o registryOptions, timeout time.Duration, spooling bool) (*registry.Client, error) {
 	mirrors, err := parseMirrors(o.Mirrors)
 	if err != nil {
 		return nil, err
 	}
-	spool := ""
-	if spooling {
-		if spool, err = os.MkdirTemp(s.tempDir(), "pullonce-spool-*"); err != nil {
-			return nil, fmt.Errorf("making a folder for layers on their way: %w", err)
-		}
-	}
 	access := s.registryAccess()
-	access.Policy, access.Mirrors, access.SpoolDir = retry.Policy{Timeout: timeout}, mirrors, spool
-	return &client{registry.New(access), spool}, nil
+	access.Policy, access.Mirrors = retry.Policy{Timeout: timeout}, mirrors
+	if spooling {
+		access.SpoolDir = s.tempDir()
+	}
+	return registry.New(access), nil
 }
 
 // registryAccess is how this run is with any registry, be it that of an image or that of the store.

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,7 +38,7 @@ type storeUse struct {
 	// timeout is how long the store may make the run wait and try again; 0 is the default of pulls. A lane leaves most of
 	// its time to the pull that helps where the store does not.
 	timeout time.Duration
-	// reading says that layers are read: those that several images share are then kept for all of them.
+	// reading says that this is a lane, one of many that may begin at this moment.
 	reading bool
 }
 
@@ -81,14 +80,6 @@ func (s *session) openRegistry(spec string, use storeUse) (store.Store, error) {
 	}
 	o := s.registryAccess()
 	o.Policy = retry.Policy{Timeout: use.timeout}
-	if use.reading {
-		spool, err := os.MkdirTemp(s.tempDir(), "pullonce-spool-*")
-		if err != nil {
-			return nil, fmt.Errorf("making a folder for layers on their way: %w", err)
-		}
-		s.atEnd(func() error { return os.RemoveAll(spool) })
-		o.SpoolDir = spool
-	}
 	opened, err := oci.New(oci.Options{Repository: repository, Registry: o})
 	if err != nil {
 		return nil, usagef("write it as in oci://ghcr.io/owner/name", "store %q: %w", spec, err)
@@ -114,10 +105,14 @@ func (s *session) openActions(use storeUse) (store.Store, error) {
 	case token == "" || url == "":
 		return nil, storeDown{"there is no token for the cache service: a run: step is given none", "start pullonce as the action (uses:), or " + officialSteps}
 	}
+	spread := time.Duration(0)
+	if use.reading {
+		spread = stagger
+	}
 	opened, err := actions.New(actions.Options{
 		ResultsURL: url, Token: token, CacheMode: s.getenv("ACTIONS_CACHE_MODE"), SpoolDir: s.tempDir(), Mask: s.runner.Mask,
 		Policy: retry.Policy{Timeout: use.timeout},
-		Saved:  func(key string) bool { return slices.Contains(use.saved, key) }, VisibilityWait: use.visible, Stagger: stagger,
+		Saved:  func(key string) bool { return slices.Contains(use.saved, key) }, VisibilityWait: use.visible, Stagger: spread,
 	})
 	if err != nil {
 		return nil, storeDown{err.Error(), officialSteps}

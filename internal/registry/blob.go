@@ -15,10 +15,16 @@ import (
 	"github.com/pullonce/pullonce/internal/image"
 )
 
+// copyBuffer is how much of a layer is written at a time, in bytes.
+const copyBuffer = 128 << 10
+
 // parallelLayers is how many layers of an image are fetched at a time, as Docker does by default.
 const parallelLayers = 3
 
-var _ image.Source = (*fetch)(nil)
+var (
+	_ image.Source = (*fetch)(nil)
+	_ image.Keeper = (*fetch)(nil)
+)
 
 // Blob implements image.Source: from the spool, where there is one, else straight from the registry.
 func (f *fetch) Blob(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
@@ -29,7 +35,7 @@ func (f *fetch) Blob(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, 
 		}
 		return s, nil
 	}
-	rc, err := f.client.spool.open(ctx, d.Digest, func(file *os.File) error { return f.download(ctx, d, file) })
+	rc, err := f.client.spool.open(ctx, d, func(file *os.File) error { return f.download(ctx, d, file) })
 	if err != nil {
 		return nil, f.wrap(err)
 	}
@@ -43,8 +49,9 @@ func (f *fetch) download(ctx context.Context, d ocispec.Descriptor, file *os.Fil
 		return err
 	}
 	defer s.Close()
+	buf := make([]byte, copyBuffer)
 	for {
-		_, err := io.Copy(file, s)
+		_, err := io.CopyBuffer(struct{ io.Writer }{file}, s, buf)
 		if _, mismatch := errors.AsType[*mismatchError](err); !mismatch || isPermanent(err) {
 			return err
 		}
@@ -65,17 +72,16 @@ func rewind(file *os.File) error {
 	return nil
 }
 
-// Prefetch fetches the layers into the spool, a few at a time, so that reading them takes no more waiting. Without a spool
-// it does nothing.
-func (p *Pull) Prefetch(ctx context.Context) error {
-	if p.fetch == nil || p.fetch.client.spool == nil {
-		return nil
+// Keep implements image.Keeper: it fetches the blobs into the spool, a few at a time. Without a spool nothing is kept.
+func (f *fetch) Keep(ctx context.Context, blobs []ocispec.Descriptor) error {
+	if f.client.spool == nil {
+		return errors.ErrUnsupported
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallelLayers)
-	for _, l := range p.Image.Layers() {
+	for _, d := range blobs {
 		g.Go(func() error {
-			rc, err := p.fetch.Blob(ctx, l.Descriptor)
+			rc, err := f.Blob(ctx, d)
 			if err != nil {
 				return err
 			}
@@ -83,6 +89,12 @@ func (p *Pull) Prefetch(ctx context.Context) error {
 		})
 	}
 	return g.Wait()
+}
+
+// Prefetch has the layers at hand, where there is a spool, so that reading them takes no more waiting.
+func (p *Pull) Prefetch(ctx context.Context) error {
+	_, err := p.Image.AtHand(ctx)
+	return err
 }
 
 // Close says that no layer of the image will be read any more, so that its share of the spool can go.

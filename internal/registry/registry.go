@@ -28,7 +28,7 @@ type Options struct {
 	// Insecure says of a domain, port included, that it may be spoken to without TLS; none but loopback by default.
 	Insecure func(domain string) bool
 	// SpoolDir is a folder for layers on their way. There, a layer is fetched once for all pulls of the Client, and begun
-	// again when its bytes turn out wrong. Without it layers are streamed, and each reader fetches its own.
+	// again when its bytes turn out wrong. No file in there keeps a name, where the system can do that. Without it layers are streamed, and each reader fetches its own.
 	SpoolDir string
 	// Notify is told what happens, from any goroutine; it must not block.
 	Notify func(Event)

@@ -6,18 +6,18 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"sync"
 
 	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// spool keeps verified blobs on disk, each fetched once for whoever asks. Safe for concurrent use.
+// spool keeps verified blobs on disk, each fetched once for whoever asks. Its files have no names where the system lets an
+// open one go without: then nothing is left of them, however the process ends. Safe for concurrent use.
 type spool struct {
-	parent string
+	dir string
 
 	mu    sync.Mutex
-	dir   string // below parent; "" until the first blob
 	blobs map[digest.Digest]*spooled
 }
 
@@ -25,13 +25,11 @@ type spool struct {
 type spooled struct {
 	// turn is held by whoever fetches the blob; the others wait for it, and have the next turn if it came to nothing.
 	turn chan struct{}
-	path string // "" until the blob is there
-	held int    // how many pulls may still want it
+	file *layerFile // nil until the blob is there
+	held int        // how many pulls may still want it
 }
 
-func newSpool(parent string) *spool {
-	return &spool{parent: parent, blobs: map[digest.Digest]*spooled{}}
-}
+func newSpool(dir string) *spool { return &spool{dir: dir, blobs: map[digest.Digest]*spooled{}} }
 
 // blob finds or makes the place of a blob.
 func (s *spool) blob(d digest.Digest) *spooled {
@@ -45,58 +43,56 @@ func (s *spool) blob(d digest.Digest) *spooled {
 	return b
 }
 
-// open gives the blob from the disk. Where it is not there yet fetch gets it, once for all who ask at the same time.
-func (s *spool) open(ctx context.Context, d digest.Digest, fetch func(*os.File) error) (io.ReadCloser, error) {
-	b := s.blob(d)
+// open gives the blob from the disk, until it is dropped. Where it is not there yet fetch gets it, once for all who ask at
+// the same time.
+func (s *spool) open(ctx context.Context, d ocispec.Descriptor, fetch func(*os.File) error) (io.ReadCloser, error) {
+	b := s.blob(d.Digest)
 	select {
 	case b.turn <- struct{}{}:
 		defer func() { <-b.turn }()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if b.path == "" {
-		path, err := s.keep(d, fetch)
+	if b.file == nil {
+		file, err := s.keep(fetch)
 		if err != nil {
 			return nil, err
 		}
-		b.path = path
+		b.file = file
 	}
-	return os.Open(b.path)
+	return io.NopCloser(io.NewSectionReader(b.file, 0, d.Size)), nil
 }
 
 // keep fetches a blob into a file of its own, which is gone again if that comes to nothing.
-func (s *spool) keep(d digest.Digest, fetch func(*os.File) error) (string, error) {
-	dir, err := s.makeDir()
+func (s *spool) keep(fetch func(*os.File) error) (*layerFile, error) {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making the spool: %w", err)
+	}
+	file, err := os.CreateTemp(s.dir, "pullonce-layer-*")
 	if err != nil {
-		return "", err
+		return nil, fmt.Errorf("spooling a layer: %w", err)
 	}
-	path := filepath.Join(dir, d.Encoded())
-	file, err := os.Create(path)
-	if err != nil {
-		return "", fmt.Errorf("spooling a layer: %w", err)
+	l := &layerFile{File: file, named: os.Remove(file.Name()) != nil}
+	if err := fetch(file); err != nil {
+		_ = l.discard() // the first error tells more
+		return nil, err
 	}
-	if err := errors.Join(fetch(file), file.Close()); err != nil {
-		_ = os.Remove(path) // the first error tells more
-		return "", err
-	}
-	return path, nil
+	return l, nil
 }
 
-func (s *spool) makeDir() (string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.dir != "" {
-		return s.dir, nil
+// layerFile is a file of the spool.
+type layerFile struct {
+	*os.File
+	named bool // it still has its name
+}
+
+// discard lets go of the file, and of its name.
+func (l *layerFile) discard() error {
+	err := l.Close()
+	if l.named {
+		err = errors.Join(err, os.Remove(l.Name()))
 	}
-	if err := os.MkdirAll(s.parent, 0o700); err != nil {
-		return "", fmt.Errorf("making the spool: %w", err)
-	}
-	dir, err := os.MkdirTemp(s.parent, "pullonce-spool-")
-	if err != nil {
-		return "", fmt.Errorf("making the spool: %w", err)
-	}
-	s.dir = dir
-	return dir, nil
+	return err
 }
 
 // hold notes that a pull may want the blobs; release, that it no longer does. A blob that no pull wants is removed.
@@ -112,42 +108,45 @@ func (s *spool) hold(blobs []digest.Digest) {
 func (s *spool) release(blobs []digest.Digest) error {
 	var errs []error
 	for _, d := range blobs {
-		errs = append(errs, s.drop(d))
+		errs = append(errs, s.drop(s.blob(d)))
 	}
 	return errors.Join(errs...)
 }
 
-// drop counts a holder less, and removes the blob after the last one. One that is being fetched all the same is left for close.
-func (s *spool) drop(d digest.Digest) error {
-	b := s.blob(d)
+// drop counts a holder less, and removes the blob after the last one.
+func (s *spool) drop(b *spooled) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b.held--
 	if b.held > 0 {
 		return nil
 	}
+	return b.remove()
+}
+
+// remove removes the blob. One that is being fetched all the same is left for close, or for the end of the process.
+func (b *spooled) remove() error {
 	select {
 	case b.turn <- struct{}{}:
 		defer func() { <-b.turn }()
 	default:
 		return nil
 	}
-	if b.path == "" {
+	if b.file == nil {
 		return nil
 	}
-	path := b.path
-	b.path = ""
-	return os.Remove(path)
+	file := b.file
+	b.file = nil
+	return file.discard()
 }
 
 // close removes all blobs.
 func (s *spool) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.dir == "" {
-		return nil
+	var errs []error
+	for _, b := range s.blobs {
+		errs = append(errs, b.remove())
 	}
-	dir := s.dir
-	s.dir, s.blobs = "", map[digest.Digest]*spooled{}
-	return os.RemoveAll(dir)
+	return errors.Join(errs...)
 }
