@@ -57,7 +57,10 @@ func (r *run) open(ctx context.Context, t *task) error {
 	if err := fits(t.item, pull.Image); err != nil {
 		return fmt.Errorf("pulling %s: %w", t.item.Pin.Reference.Familiar(), errors.Join(err, pull.Close()))
 	}
-	t.pull = pull
+	t.pull, t.img = pull, pull.Image
+	if r.Recompress != nil {
+		t.claim = r.Recompress.Claim(pull.Image)
+	}
 	if !r.Exposed || !pull.Authenticated {
 		return nil
 	}
@@ -87,35 +90,47 @@ func fits(item plan.Item, img image.Image) error {
 
 // move takes the image from the registry into the store, and makes sure that it can be found there.
 func (r *run) move(ctx context.Context, t *task) error {
-	track := r.Progress.Begin(t.item.Name, t.pull.Image.Size())
+	track := r.Progress.Begin(t.item.Name, t.img.Size())
 	defer track.End()
 	err := r.save(ctx, t, track)
-	t.row.Attempts, t.row.Size = t.pull.Attempts(), t.pull.Image.Size()
-	if err = errors.Join(err, t.pull.Close()); errors.Is(err, store.ErrReadOnly) {
+	t.row.Attempts, t.row.Size = t.pull.Attempts(), t.img.Size()
+	if err = errors.Join(err, t.close()); errors.Is(err, store.ErrReadOnly) {
 		return r.readOnly(t, err)
 	}
 	if err != nil {
 		return err
 	}
-	entry, err := r.Store.Stat(ctx, t.item.Key)
-	if err != nil {
+	if err := r.prove(ctx, t); err != nil {
 		return fmt.Errorf("looking %s up after it was saved: %w", t.item.Key, err)
 	}
-	if entry.Generation < t.generation {
-		return fmt.Errorf("looking %s up after it was saved: generation %d is there, %d was saved", t.item.Key, entry.Generation, t.generation)
-	}
-	t.row.Source, t.row.Outcome, t.row.Digest = report.Registry, "saved", t.pull.Image.Root().Digest.String()
+	t.row.Source, t.row.Outcome, t.row.Digest = report.Registry, "saved", t.img.Root().Digest.String()
+	t.row.Reason = t.gain
 	return nil
+}
+
+// prove finds what was saved in the store, unless the store has done that itself.
+func (r *run) prove(ctx context.Context, t *task) error {
+	if proving, ok := r.Store.(store.Proving); ok && proving.ProvesSaves() {
+		return nil
+	}
+	entry, err := r.Store.Stat(ctx, t.item.Key)
+	if err == nil && entry.Generation < t.generation {
+		err = fmt.Errorf("generation %d is there, %d was saved", entry.Generation, t.generation)
+	}
+	return err
 }
 
 // save saves the image while its further layers are fetched ahead, where the store needs them all.
 func (r *run) save(ctx context.Context, t *task, track report.Track) error {
 	group, ctx := errgroup.WithContext(ctx)
 	if sparing, ok := r.Store.(store.Sparing); !ok || !sparing.SparesLayers() {
-		group.Go(func() error { return t.pull.Prefetch(ctx) })
+		group.Go(func() error {
+			_, err := t.img.AtHand(ctx)
+			return err
+		})
 	}
 	group.Go(func() error {
-		return r.Store.Save(ctx, store.Generation(t.item.Key, t.generation), t.pull.Image.Observe(track.Add))
+		return r.Store.Save(ctx, store.Generation(t.item.Key, t.generation), t.img.Observe(track.Add))
 	})
 	return group.Wait()
 }

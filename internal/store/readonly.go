@@ -20,3 +20,10 @@ type Sparing interface {
 	// SparesLayers says that it does.
 	SparesLayers() bool
 }
+
+// Proving is what a Store also is whose Save ends with a look-up: what it says to have saved was found there, in that
+// generation or a later one, and need not be looked up again.
+type Proving interface {
+	// ProvesSaves says that it does.
+	ProvesSaves() bool
+}

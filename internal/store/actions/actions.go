@@ -32,12 +32,13 @@ type Options struct {
 	// Policy is the schedule of calls to the service, over 10 min by default; transfers are on it too, with a first wait
 	// of a second.
 	Policy retry.Policy
-	// SpoolDir is where Save keeps the entry until it is uploaded; the system's temporary folder by default.
+	// SpoolDir is where Save keeps an image whose own source can't have it at hand, until it is uploaded; the system's
+	// temporary folder by default.
 	SpoolDir string
 	// Mask is told of each secret before it can get anywhere near a log: the signatures of URLs. It may be nil.
 	Mask func(secret string)
-	// Concurrency is how many ranges are read ahead, and how many blocks of one entry are sent at a time; 6 by default.
-	// Each takes 4 MiB when reading and no memory to speak of when sending.
+	// Concurrency is how many ranges are read ahead, and how many blocks are made and sent at a time, of all entries
+	// together; 6 by default. Each takes 4 MiB.
 	Concurrency int
 	// Saved says of a key whether it is known that somebody has saved it in this run. Such a key is looked up again
 	// for VisibilityWait before it counts as a miss. It may be nil.
@@ -57,10 +58,14 @@ type Store struct {
 	service *service
 	storage storage
 	reader  *entry.Reader
+	writer  *entry.Writer
 	start   time.Time // of the first look-up
 }
 
-var _ store.Store = (*Store)(nil)
+var (
+	_ store.Store   = (*Store)(nil)
+	_ store.Proving = (*Store)(nil)
+)
 
 // New is the store. Nothing is sent yet.
 func New(o Options) (*Store, error) {
@@ -76,6 +81,10 @@ func New(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	writer, err := entry.NewWriter()
+	if err != nil {
+		return nil, err
+	}
 	transport := watched{o.Transport}
 	transfers := o.Policy
 	transfers.First = time.Second
@@ -85,7 +94,8 @@ func New(o Options) (*Store, error) {
 		service: &service{
 			base: origin.Scheme + "://" + origin.Host + servicePath, token: o.Token, transport: transport, policy: o.Policy, mask: o.Mask,
 		},
-		storage: storage{transport: transport, policy: transfers, blocks: o.Concurrency},
+		storage: storage{transport: transport, policy: transfers, buffers: newBuffers(o.Concurrency)},
+		writer:  writer,
 		reader:  reader,
 		start:   time.Now().Add(time.Duration(o.Policy.Jitter() * float64(o.Stagger))),
 	}, nil

@@ -1,6 +1,7 @@
 package actions
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pullonce/pullonce/internal/retry"
+	"github.com/pullonce/pullonce/internal/store/actions/entry"
 )
 
 type answering func(*http.Request) (*http.Response, error)
@@ -62,9 +64,30 @@ func TestOnlyTheRangeAskedForIsTaken(t *testing.T) {
 	}
 }
 
+// making is a draft that makes so many blocks.
+type making int
+
+func (m making) Blocks() int { return int(m) }
+
+func (m making) Write(ctx context.Context, to entry.Blocks) (int64, error) {
+	for i := range int(m) {
+		block, err := to.Room(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if err := to.Block(i, append(block, 'x')); err != nil {
+			return 0, err
+		}
+	}
+	return int64(m), nil
+}
+
 func TestAPanicWhileABlockIsSentIsAnError(t *testing.T) {
 	t.Parallel()
-	s := storage{blocks: 2, transport: answering(func(*http.Request) (*http.Response, error) { panic("a bug") })}
-	err := s.upload(t.Context(), "https://blob.test/c/b?sig=x", strings.NewReader(strings.Repeat("x", blockSize+1)), blockSize+1)
-	require.ErrorContains(t, err, "sending a block panicked: a bug")
+	for n := 1; n <= 9; n++ {
+		s := storage{buffers: newBuffers(2), transport: answering(func(*http.Request) (*http.Response, error) { panic("a bug") })}
+		_, err := s.upload(t.Context(), "https://blob.test/c/b?sig=x", making(n))
+		require.ErrorContains(t, err, "sending a block panicked: a bug")
+		require.Len(t, s.buffers, 2, "no buffer is lost")
+	}
 }

@@ -9,14 +9,13 @@ import (
 
 	"github.com/pullonce/pullonce/internal/image"
 	"github.com/pullonce/pullonce/internal/store"
-	"github.com/pullonce/pullonce/internal/store/actions/entry"
 )
 
 // uploadPace is what another job's upload is expected to make at least, in bytes a second, while it is waited for.
 const uploadPace = 16 << 20
 
-// Save implements store.Store. The key is reserved only once the whole entry lies verified in the spool, because a
-// reservation that nothing follows blocks its key for a day. A key that somebody else has reserved is waited for, and
+// Save implements store.Store. The key is reserved only once the whole image is at hand and verified, because a reservation
+// that nothing follows blocks its key for a day. The entry is made as it is sent, from the layers where they lie. A key that somebody else has reserved is waited for, and
 // where nothing comes of it, the next generation is saved. Save returns once the entry can be looked up. Where the run
 // may not write it is store.ErrReadOnly, before any layer is read if the token says so.
 func (s *Store) Save(ctx context.Context, key string, img image.Image) error {
@@ -26,18 +25,25 @@ func (s *Store) Save(ctx context.Context, key string, img image.Image) error {
 	return nil
 }
 
+// ProvesSaves implements store.Proving: publish and joined end with a look-up.
+func (s *Store) ProvesSaves() bool { return true }
+
 func (s *Store) save(ctx context.Context, key string, img image.Image) error {
 	if reason := s.access.readOnly; reason != "" {
 		return fmt.Errorf("%w: %s", store.ErrReadOnly, reason)
 	}
-	spooled, err := s.spool(ctx, key, img)
+	img, free, err := s.atHand(ctx, img)
 	if err != nil {
 		return err
 	}
-	defer spooled.free()
+	defer free()
+	d, err := s.writer.Draft(key, img, time.Now())
+	if err != nil {
+		return err
+	}
 	base, first := store.ParseGeneration(key)
 	for n := first; n <= maxGeneration; n++ {
-		err := s.publish(ctx, base, n, spooled)
+		err := s.publish(ctx, base, n, image.EncodedSize(img), d)
 		if !errors.Is(err, errStuck) {
 			return err
 		}
@@ -48,25 +54,26 @@ func (s *Store) save(ctx context.Context, key string, img image.Image) error {
 // errStuck says that a key is reserved and no entry comes of it.
 var errStuck = errors.New("reserved without an entry")
 
-// publish takes one generation of key through the stages: reserve, upload, publish, see it there.
-func (s *Store) publish(ctx context.Context, key string, generation int, spooled *spool) error {
+// publish takes one generation of key through the stages: reserve, upload, publish, see it there. size is about that of the
+// entry, in bytes.
+func (s *Store) publish(ctx context.Context, key string, generation int, size int64, d draft) error {
 	name, version := store.Generation(key, generation), Version(key)
 	signed, doubtful, err := s.service.create(ctx, name, version)
 	switch {
 	case errors.Is(err, errExists) && doubtful:
 		return s.joined(ctx, key, generation, 0) // most likely our own: nobody will upload to it
 	case errors.Is(err, errExists):
-		return s.joined(ctx, key, generation, s.options.VisibilityWait+time.Duration(spooled.size/uploadPace)*time.Second)
+		return s.joined(ctx, key, generation, s.options.VisibilityWait+time.Duration(size/uploadPace)*time.Second)
 	case err != nil:
 		return err
 	}
-	if err := s.storage.upload(ctx, signed, spooled.file, spooled.size); err != nil {
+	if size, err = s.storage.upload(ctx, signed, d); err != nil {
 		if errors.Is(err, errSigned) {
 			return fmt.Errorf("%w: %w", errStuck, err) // only a reservation has a URL, and this one had its own
 		}
 		return fmt.Errorf("uploading: %w", err)
 	}
-	if err := s.service.finalize(ctx, name, version, spooled.size); err != nil {
+	if err := s.service.finalize(ctx, name, version, size); err != nil {
 		if _, absent := s.newestFrom(ctx, key, generation); absent != nil {
 			return err
 		}
@@ -90,28 +97,30 @@ func (s *Store) joined(ctx context.Context, key string, generation int, patience
 	return err
 }
 
-// spool is an entry on disk, on its way out.
-type spool struct {
-	file *os.File
-	size int64
-}
-
-// spool writes img's entry to a file that is gone when it is freed, or when the process is.
-func (s *Store) spool(ctx context.Context, key string, img image.Image) (*spool, error) {
-	f, err := os.CreateTemp(s.options.SpoolDir, "pullonce-*.tzst")
+// atHand is img with all of its layers on this machine, each verified. Where its own source can't have that they are kept
+// here, until free is called.
+func (s *Store) atHand(ctx context.Context, img image.Image) (kept image.Image, free func(), err error) {
+	ok, err := img.AtHand(ctx)
+	if ok || err != nil {
+		return img, func() {}, err
+	}
+	f, err := os.CreateTemp(s.options.SpoolDir, "pullonce-*.tar")
 	if err != nil {
-		return nil, fmt.Errorf("spooling: %w", err)
+		return image.Image{}, nil, fmt.Errorf("spooling: %w", err)
 	}
-	_ = os.Remove(f.Name()) // where a file that is open can't be removed, free does it
-	spooled := &spool{file: f}
-	if spooled.size, err = entry.Write(ctx, f, key, img, time.Now()); err != nil {
-		spooled.free()
-		return nil, fmt.Errorf("spooling: %w", err)
+	named := os.Remove(f.Name()) != nil // as a file can be that is open, except on Windows
+	free = func() {
+		f.Close()
+		if named {
+			_ = os.Remove(f.Name())
+		}
 	}
-	return spooled, nil
-}
-
-func (s *spool) free() {
-	s.file.Close()
-	_ = os.Remove(s.file.Name())
+	if err = image.Encode(ctx, f, img); err == nil {
+		kept, err = image.Decode(ctx, f, image.EncodedSize(img))
+	}
+	if err != nil {
+		free()
+		return image.Image{}, nil, fmt.Errorf("spooling: %w", err)
+	}
+	return kept, free, nil
 }

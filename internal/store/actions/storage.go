@@ -2,8 +2,6 @@ package actions
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -13,17 +11,11 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/pullonce/pullonce/internal/retry"
 )
-
-// blockSize is how much of an entry is sent at a time, in bytes: what is lost when a connection breaks. The blob store
-// takes 50,000 blocks (Put Block, Azure Blob Storage).
-const blockSize = 8 << 20
 
 // errSigned says that the blob store does not take a URL's signature, as a rule because its time is over.
 var errSigned = errors.New("the signed URL is refused")
@@ -36,7 +28,7 @@ var errGone = errors.New("the blob is gone")
 type storage struct {
 	transport http.RoundTripper
 	policy    retry.Policy
-	blocks    int // at a time
+	buffers   buffers
 }
 
 // Do implements policy.Transporter.
@@ -114,45 +106,6 @@ func rangeOf(header string, off int64, n int) (size int, total int64, err error)
 		return 0, 0, &fault{class: retry.Transient, text: fmt.Sprintf("another range came: %q", clean(header))}
 	}
 	return int(to - from + 1), total, nil
-}
-
-// upload sends a blob: in one piece where it is small, else in blocks, several at a time, each on the schedule.
-func (s storage) upload(ctx context.Context, signed string, r io.ReaderAt, size int64) error {
-	c, err := s.client(signed)
-	if err != nil {
-		return err
-	}
-	if size <= blockSize {
-		return s.again(ctx, func(ctx context.Context) error {
-			_, err := c.Upload(ctx, streaming.NopCloser(io.NewSectionReader(r, 0, size)), nil)
-			return err
-		})
-	}
-	ids := make([]string, (size+blockSize-1)/blockSize)
-	group, sending := errgroup.WithContext(ctx)
-	group.SetLimit(s.blocks)
-	for i := range ids {
-		ids[i] = base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint64(nil, uint64(i)))
-		block := io.NewSectionReader(r, int64(i)*blockSize, min(blockSize, size-int64(i)*blockSize))
-		group.Go(func() (err error) {
-			defer func() {
-				if v := recover(); v != nil { // nobody else can: it would end the process
-					err = &fault{text: clean(fmt.Sprintf("sending a block panicked: %v", v))}
-				}
-			}()
-			return s.again(sending, func(ctx context.Context) error {
-				_, err := c.StageBlock(ctx, ids[i], streaming.NopCloser(io.NewSectionReader(block, 0, block.Size())), nil)
-				return err
-			})
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	return s.again(ctx, func(ctx context.Context) error {
-		_, err := c.CommitBlockList(ctx, ids, nil)
-		return err
-	})
 }
 
 // again does what the SDK does once, on the schedule.

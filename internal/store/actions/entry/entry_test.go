@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -47,16 +45,19 @@ var (
 	largeImage image.Image
 )
 
-// ours is img's entry as Write makes it.
+// ours is img's entry as a Writer makes it.
 func ours(t testing.TB, img image.Image) []byte {
 	t.Helper()
-	f, err := os.Create(filepath.Join(t.TempDir(), "entry"))
+	w, err := entry.NewWriter()
 	require.NoError(t, err)
-	defer f.Close()
-	size, err := entry.Write(t.Context(), f, key, img, saved)
+	d, err := w.Draft(key, img, saved)
 	require.NoError(t, err)
-	data, err := os.ReadFile(f.Name())
+	var sent blocks
+	size, err := d.Write(t.Context(), &sent)
 	require.NoError(t, err)
+	require.Len(t, sent.data, d.Blocks())
+	require.Zero(t, sent.out, "each buffer is handed over or given back")
+	data := sent.join()
 	require.Len(t, data, int(size))
 	return data
 }
@@ -390,17 +391,6 @@ func TestWhatIsNoEntryIsCorrupt(t *testing.T) {
 		require.ErrorIs(t, err, store.ErrCorrupt, name)
 	}
 }
-
-func TestAFullDiskIsAnError(t *testing.T) {
-	t.Parallel()
-	img := large(t)
-	_, err := entry.Write(t.Context(), fullDisk{}, key, img, saved)
-	require.ErrorIs(t, err, errBroken)
-}
-
-type fullDisk struct{}
-
-func (fullDisk) WriteAt([]byte, int64) (int, error) { return 0, errBroken }
 
 func FuzzOpen(f *testing.F) {
 	img := imagetest.New(f, imagetest.Options{Layers: 2})

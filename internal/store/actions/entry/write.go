@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"runtime"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -12,32 +12,96 @@ import (
 	"github.com/pullonce/pullonce/internal/image"
 )
 
-// Write writes img as the entry of key, from the first byte of w on, and gives its size in bytes. Layers are verified
-// as they are written. at becomes the time of the archive.
+// BlockSize is the most that a block of an entry has, in bytes: two frames that do not compress.
+const BlockSize = 2 * maxFrame
+
+// Blocks is where the blocks of an entry go, and where the memory for them comes from.
+type Blocks interface {
+	// Room gives an empty buffer with room for BlockSize bytes, as soon as there is one.
+	Room(ctx context.Context) ([]byte, error)
+	// Free takes a buffer back that no block was made in.
+	Free(buf []byte)
+	// Block takes block i over, with the buffer from Room that it is in.
+	Block(i int, data []byte) error
+}
+
+// Writer makes entries. What compresses is bounded, however many are made at once. Safe for concurrent use.
+type Writer struct{ encoder *zstd.Encoder }
+
+// NewWriter makes a Writer.
 //
-// Frames end where the archive's sections do, so that a layer is read without its neighbours. Layers are compressed as
-// they are, so the fastest level does: it stores what does not shrink, at 2.7 GB/s on a core where the next level makes
-// 2.6 and the one after it 0.9, for the same size.
-func Write(ctx context.Context, w io.WriterAt, key string, img image.Image, at time.Time) (int64, error) {
-	size := image.EncodedSize(img)
-	head, err := members(key, size, at)
+// Layers are compressed as they are, so the fastest level does: it stores what does not shrink, at 2.7 GB/s on a core where
+// the next level makes 2.6 and the one after it 0.9, for the same size.
+func NewWriter() (*Writer, error) {
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest),
+		zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)), zstd.WithLowerEncoderMem(true))
 	if err != nil {
-		return 0, err
+		return nil, fmt.Errorf("making the compressor: %w", err)
 	}
-	frames, err := newFrameWriter(w, sizes(img, int64(len(head))))
+	return &Writer{encoder}, nil
+}
+
+// Draft is the entry of an image, before its bytes are made: which frames it has, and which of them are sent together.
+type Draft struct {
+	writer  *Writer
+	img     image.Image
+	members []byte // of the outer tar, in front of the archive
+	frames  []int  // their sizes, uncompressed
+	cuts    []int  // the number of frames before the end of each block
+	whole   bool   // all is one block, the index included
+}
+
+// Draft plans img's entry of key. at becomes the time of the archive.
+//
+// Frames end where the archive's sections do, so that a layer is read without its neighbours.
+func (w *Writer) Draft(key string, img image.Image, at time.Time) (*Draft, error) {
+	head, err := members(key, image.EncodedSize(img), at)
 	if err != nil {
+		return nil, err
+	}
+	d := &Draft{writer: w, img: img, members: head, frames: sizes(img, int64(len(head)))}
+	index := indexSize(len(d.frames))
+	if index > maxIndex {
+		return nil, fmt.Errorf("an index of %d bytes, at most %d are allowed", index, maxIndex)
+	}
+	most := 0
+	for i, raw := range d.frames {
+		packed := w.encoder.MaxEncodedSize(raw)
+		if most > 0 && most+packed > BlockSize {
+			d.cuts = append(d.cuts, i)
+			most = 0
+		}
+		most += packed
+	}
+	d.whole = len(d.cuts) == 0 && int64(most)+index <= BlockSize
+	d.cuts = append(d.cuts, len(d.frames))
+	return d, nil
+}
+
+// Blocks is how many there are: one where the entry is small, else one for the index, which is the first, and those of the
+// frames.
+func (d *Draft) Blocks() int {
+	if d.whole {
+		return 1
+	}
+	return 1 + len(d.cuts)
+}
+
+// Write makes the blocks and gives the size of them all, in bytes. Layers are verified as they are read. The first block is
+// made last, once all frames are known: what it begins with is the index. Written twice, an image makes the same blocks.
+func (d *Draft) Write(ctx context.Context, to Blocks) (int64, error) {
+	f := &frameWriter{ctx: ctx, draft: d, to: to, raw: make([]byte, 0, min(chunk, image.EncodedSize(d.img)+trailerSize)), size: indexSize(len(d.frames))}
+	defer f.close()
+	if _, err := f.Write(d.members); err != nil {
 		return 0, err
 	}
-	if _, err := frames.Write(head); err != nil {
+	if err := image.Encode(ctx, f, d.img); err != nil {
 		return 0, err
 	}
-	if err := image.Encode(ctx, frames, img); err != nil {
+	if _, err := f.Write(make([]byte, trailerSize)); err != nil {
 		return 0, err
 	}
-	if _, err := frames.Write(make([]byte, trailerSize)); err != nil {
-		return 0, err
-	}
-	return frames.finish()
+	return f.size, f.finish()
 }
 
 // sizes are those of the frames, uncompressed: the head with the outer members that come before it, each layer, and the
@@ -58,42 +122,31 @@ func sizes(img image.Image, before int64) []int {
 	return all
 }
 
-// frameWriter cuts what is written into frames of sizes known before.
+// frameWriter cuts what is written into frames, and puts these together to blocks.
 type frameWriter struct {
-	w       io.WriterAt
-	encoder *zstd.Encoder
-	sizes   []int // of the frames to come, the one at hand first
-	frames  []frame
-	at      int64
-	raw     []byte // what the frame at hand has so far
-	packed  []byte
-}
+	ctx   context.Context // of Draft.Write
+	draft *Draft
+	to    Blocks
 
-func newFrameWriter(w io.WriterAt, sizes []int) (*frameWriter, error) {
-	if n := indexSize(len(sizes)); n > maxIndex {
-		return nil, fmt.Errorf("an index of %d bytes, at most %d are allowed", n, maxIndex)
-	}
-	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
-	if err != nil {
-		return nil, fmt.Errorf("making the compressor: %w", err)
-	}
-	return &frameWriter{
-		w: w, encoder: encoder, sizes: sizes, frames: make([]frame, 0, len(sizes)), at: indexSize(len(sizes)),
-		raw: make([]byte, 0, chunk), packed: make([]byte, 0, maxFrame),
-	}, nil
+	frames []frame
+	blocks int    // how many were made
+	size   int64  // of the index and all frames so far
+	raw    []byte // what the frame at hand has so far
+	block  []byte // what the block at hand has; nil for none
 }
 
 // Write implements io.Writer.
 func (f *frameWriter) Write(p []byte) (int, error) {
 	written := 0
 	for len(p) > 0 {
-		if len(f.sizes) == 0 {
+		if len(f.frames) == len(f.draft.frames) {
 			return written, errors.New("the archive is longer than its image says")
 		}
-		n := min(len(p), f.sizes[0]-len(f.raw))
+		want := f.draft.frames[len(f.frames)]
+		n := min(len(p), want-len(f.raw))
 		f.raw = append(f.raw, p[:n]...)
 		p, written = p[n:], written+n
-		if len(f.raw) < f.sizes[0] {
+		if len(f.raw) < want {
 			continue
 		}
 		if err := f.flush(); err != nil {
@@ -103,23 +156,55 @@ func (f *frameWriter) Write(p []byte) (int, error) {
 	return written, nil
 }
 
-// flush writes the frame at hand.
-func (f *frameWriter) flush() error {
-	f.packed = f.encoder.EncodeAll(f.raw, f.packed[:0])
-	if _, err := f.w.WriteAt(f.packed, f.at); err != nil {
-		return err
+// flush compresses the frame at hand, and hands the block over that ends with it.
+func (f *frameWriter) flush() (err error) {
+	if f.block == nil {
+		if f.block, err = f.to.Room(f.ctx); err != nil {
+			return err
+		}
+		if f.draft.whole {
+			f.block = append(f.block, make([]byte, f.size)...)
+		}
 	}
-	f.frames = append(f.frames, frame{size: len(f.packed), raw: len(f.raw)})
-	f.at += int64(len(f.packed))
-	f.raw, f.sizes = f.raw[:0], f.sizes[1:]
-	return nil
+	before := len(f.block)
+	f.block = f.draft.writer.encoder.EncodeAll(f.raw, f.block)
+	packed := len(f.block) - before
+	f.frames = append(f.frames, frame{size: packed, raw: len(f.raw)})
+	f.raw, f.size = f.raw[:0], f.size+int64(packed)
+	if len(f.frames) < f.draft.cuts[f.blocks] || f.draft.whole {
+		return nil
+	}
+	f.blocks++
+	return f.hand(f.blocks)
 }
 
-// finish writes the index.
-func (f *frameWriter) finish() (int64, error) {
-	if len(f.sizes) > 0 {
-		return 0, errors.New("the archive is shorter than its image says")
+// hand hands the block at hand over as block i.
+func (f *frameWriter) hand(i int) error {
+	block := f.block
+	f.block = nil
+	return f.to.Block(i, block)
+}
+
+// finish hands the first block over.
+func (f *frameWriter) finish() (err error) {
+	if len(f.frames) < len(f.draft.frames) {
+		return errors.New("the archive is shorter than its image says")
 	}
-	_, err := f.w.WriteAt(encodeIndex(f.frames), 0)
-	return f.at, err
+	index := encodeIndex(f.frames)
+	if f.draft.whole {
+		copy(f.block, index)
+		return f.hand(0)
+	}
+	if f.block, err = f.to.Room(f.ctx); err != nil {
+		return err
+	}
+	f.block = append(f.block, index...)
+	return f.hand(0)
+}
+
+// close gives back what is left where writing came to nothing.
+func (f *frameWriter) close() {
+	if f.block != nil {
+		f.to.Free(f.block)
+	}
 }
