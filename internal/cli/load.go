@@ -15,6 +15,7 @@ import (
 // loadCommand is a lane.
 type loadCommand struct {
 	pinOptions
+	layersOption
 	storeOption
 	registryOptions
 	Into           list   `default:"docker" placeholder:"TARGET" help:"What the images are loaded into, one a line: docker, kind[:CLUSTER], containerd[:NAMESPACE], podman or none."`
@@ -54,14 +55,14 @@ func (c *loadCommand) run(ctx context.Context, s *session) (ExitCode, error) {
 	selected := s.lane(loaded, c.Lane)
 	progress := s.progress()
 	done := lane.Run(ctx, lane.Options{
-		Pins: selected, Salt: c.KeySalt, Store: entries, StoreDown: down.orNil(noStore), Registry: client, Targets: targets, OnMiss: lane.OnMiss(c.OnMiss),
+		Pins: selected, Salt: c.KeySalt, Format: c.format(), Store: entries, StoreDown: down.orNil(noStore), Registry: client, Targets: targets, OnMiss: lane.OnMiss(c.OnMiss),
 		Concurrency: c.Concurrency, Progress: progress,
 	})
 	progress.Close()
 	annotateLimits(&done, client.RateLimits())
 	done = s.scrub(done)
 	s.finish(done, c.JSON)
-	planned := plan.Plan{Items: lane.Items(selected, platform.Host(), c.KeySalt)}
+	planned := plan.Plan{Items: lane.Items(selected, platform.Host(), c.KeySalt, c.format())}
 	return exitOf(done), s.outputs(planned, done,
 		output{"loaded", inEveryTarget(done)},
 		output{"missed", references(done, report.Nowhere, report.Registry)})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/pullonce/pullonce/internal/cachekey"
 	"github.com/pullonce/pullonce/internal/pin"
 )
 
@@ -48,6 +49,19 @@ type pinLists struct {
 type pinOptions struct {
 	pinLists
 	KeySalt string `placeholder:"TEXT" help:"Text that goes into every key, to set entries apart."`
+}
+
+// layersOption says how the layers of entries are compressed, which is part of their keys.
+type layersOption struct {
+	Layers string `default:"exact" enum:"exact,zstd" help:"How layers are kept: exact (as the registry has them) or zstd (compressed anew in prime, for lanes that load faster; such images are to be run, not saved or pushed on)."`
+}
+
+// format is that of the entries.
+func (o layersOption) format() cachekey.Format {
+	if o.Layers == "zstd" {
+		return cachekey.V2
+	}
+	return cachekey.V1
 }
 
 // storeOption says where entries live.

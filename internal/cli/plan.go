@@ -16,6 +16,7 @@ import (
 // planCommand says what a pin list stands for.
 type planCommand struct {
 	pinOptions
+	layersOption
 	Lane      string `placeholder:"NAME" help:"The lane, as the lanes= globs of the pin list name it; empty selects every pin."`
 	Platforms list   `placeholder:"OS/ARCH" help:"Platforms to plan for, one a line; default: linux and the host's architecture."`
 	JSON      bool   `name:"json" action:"-" help:"Print the plan as JSON."`
@@ -30,7 +31,7 @@ func (c *planCommand) run(_ context.Context, s *session) (ExitCode, error) {
 	if err != nil {
 		return 0, err
 	}
-	planned := plan.Make(s.lane(loaded, c.Lane), plan.Options{Platforms: platforms, Salt: c.KeySalt})
+	planned := plan.Make(s.lane(loaded, c.Lane), plan.Options{Platforms: platforms, Salt: c.KeySalt, Format: c.format()})
 	if err := s.printPlan(planned, c.JSON); err != nil {
 		return 0, err
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pullonce/pullonce/internal/cachekey"
+	"github.com/pullonce/pullonce/internal/image/recompress"
 	"github.com/pullonce/pullonce/internal/plan"
 	"github.com/pullonce/pullonce/internal/prime"
 	"github.com/pullonce/pullonce/internal/registry"
@@ -18,6 +20,7 @@ import (
 // primeCommand fills the store.
 type primeCommand struct {
 	pinOptions
+	layersOption
 	storeOption
 	registryOptions
 	Platforms    list   `placeholder:"OS/ARCH" help:"Platforms to prime, one a line; default: linux and the host's architecture."`
@@ -43,7 +46,7 @@ func (c *primeCommand) run(ctx context.Context, s *session) (ExitCode, error) {
 	if err != nil {
 		return 0, err
 	}
-	planned := plan.Make(loaded.Pins, plan.Options{Platforms: platforms, Salt: c.KeySalt})
+	planned := plan.Make(loaded.Pins, plan.Options{Platforms: platforms, Salt: c.KeySalt, Format: c.format()})
 	quota, err := parseBytes(c.CacheQuota)
 	if err != nil {
 		return 0, err
@@ -61,10 +64,11 @@ func (c *primeCommand) run(ctx context.Context, s *session) (ExitCode, error) {
 		return 0, err
 	}
 	defer client.Close()
+	layers := s.recompress(c.layersOption)
 	progress := s.progress()
 	_, shared := entries.(*actions.Store)
 	done := prime.Run(ctx, prime.Options{
-		Items: planned.Items, Store: entries, Registry: client, Concurrency: c.Concurrency, MaxAge: time.Duration(c.MaxAge),
+		Items: planned.Items, Store: entries, Registry: client, Recompress: layers, Concurrency: c.Concurrency, MaxAge: time.Duration(c.MaxAge),
 		VerifyFull: c.Verify == "full", OnReadOnly: s.onReadOnly(c.OnReadOnly), Exposed: shared && !c.AllowPrivate && s.runner.Public(),
 		Progress: progress,
 	})
@@ -76,6 +80,16 @@ func (c *primeCommand) run(ctx context.Context, s *session) (ExitCode, error) {
 	done = s.scrub(done)
 	s.finish(done, c.JSON)
 	return exitOf(done), s.outputs(planned, done, output{"pulled", references(done, report.Registry)})
+}
+
+// recompress is where layers are compressed anew, until the run is over; nil where they stay as they are.
+func (s *session) recompress(o layersOption) *recompress.Spool {
+	if o.format() == cachekey.V1 {
+		return nil
+	}
+	layers := recompress.New(recompress.Options{Dir: s.tempDir()})
+	s.atEnd(layers.Close)
+	return layers
 }
 
 // onReadOnly is the answer to a store that can't be written: where strangers can start the run that is as it should be.

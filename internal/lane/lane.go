@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pullonce/pullonce/internal/cachekey"
 	"github.com/pullonce/pullonce/internal/pin"
 	"github.com/pullonce/pullonce/internal/plan"
 	"github.com/pullonce/pullonce/internal/platform"
@@ -51,9 +52,10 @@ type Target struct {
 // Options say what is loaded, from where and into what.
 type Options struct {
 	Pins []pin.Pin
-	// Salt is the key-salt that prime used.
-	Salt  string
-	Store store.Store
+	// Salt and Format are those of the keys that prime saved under.
+	Salt   string
+	Format cachekey.Format
+	Store  store.Store
 	// StoreDown, where it is set, is why there is no store: every image is then a miss, which is said once.
 	StoreDown error
 	Registry  Registry
@@ -135,7 +137,7 @@ func (r *run) jobs(ctx context.Context) []job {
 		if err != nil {
 			p, skip = platform.Host(), "target unavailable"
 		}
-		items := Items(r.Pins, p, r.Salt)
+		items := Items(r.Pins, p, r.Salt, r.Format)
 		if images := loadable(items); err != nil && len(images) > 0 {
 			r.unavailable(t, images, err)
 		}
@@ -162,7 +164,7 @@ func loadable(items []plan.Item) []plan.Item {
 
 // Items are the items of a lane: each pin for the target's own platform. A pin that is for other platforms only is not
 // for this lane.
-func Items(pins []pin.Pin, p platform.Platform, salt string) []plan.Item {
+func Items(pins []pin.Pin, p platform.Platform, salt string, format cachekey.Format) []plan.Item {
 	var own []pin.Pin
 	for _, candidate := range pins {
 		if len(candidate.Platforms) == 0 || contains(candidate.Platforms, p) {
@@ -170,7 +172,7 @@ func Items(pins []pin.Pin, p platform.Platform, salt string) []plan.Item {
 			own = append(own, candidate)
 		}
 	}
-	return plan.Make(own, plan.Options{Platforms: []platform.Platform{p}, Salt: salt}).Items
+	return plan.Make(own, plan.Options{Platforms: []platform.Platform{p}, Salt: salt, Format: format}).Items
 }
 
 func contains(platforms []platform.Platform, p platform.Platform) bool {

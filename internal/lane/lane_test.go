@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pullonce/pullonce/internal/cachekey"
 	"github.com/pullonce/pullonce/internal/image"
 	"github.com/pullonce/pullonce/internal/lane"
 	"github.com/pullonce/pullonce/internal/pin"
@@ -109,7 +110,7 @@ func newBench(t *testing.T, refs ...string) *bench {
 func (b *bench) prime(t *testing.T) {
 	t.Helper()
 	done := prime.Run(t.Context(), prime.Options{
-		Items: lane.Items(b.options.Pins, linux, ""), Store: b.store, Registry: b.options.Registry.(*registry.Client),
+		Items: lane.Items(b.options.Pins, linux, "", cachekey.V1), Store: b.store, Registry: b.options.Registry.(*registry.Client),
 		MaxAge: prime.DefaultMaxAge,
 	})
 	require.Equal(t, report.Success, done.Result, done.Problems)
@@ -119,7 +120,7 @@ func (b *bench) prime(t *testing.T) {
 // corrupt flips one byte of an entry, counted from its end.
 func (b *bench) corrupt(t *testing.T, ref string, fromEnd int) {
 	t.Helper()
-	path := b.store.Path(lane.Items([]pin.Pin{{Reference: reference.MustParse(ref)}}, linux, "")[0].Key)
+	path := b.store.Path(lane.Items([]pin.Pin{{Reference: reference.MustParse(ref)}}, linux, "", cachekey.V1)[0].Key)
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
 	data[len(data)-fromEnd] ^= 1
@@ -297,7 +298,7 @@ func TestPinForOtherPlatformsIsNotForThisLane(t *testing.T) {
 		{Reference: reference.MustParse("c:1"), Platforms: []platform.Platform{arm, linux}},
 	}
 	var names []string
-	for _, item := range lane.Items(pins, linux, "") {
+	for _, item := range lane.Items(pins, linux, "", cachekey.V1) {
 		names = append(names, item.Pin.Reference.Familiar())
 		require.Equal(t, linux, item.Platform)
 	}

@@ -138,7 +138,7 @@ func classify(err error) (kind, hint string) {
 	case errors.Is(err, context.Canceled):
 		return "interrupted", ""
 	case errors.Is(err, store.ErrNotFound):
-		return "miss", "prime must have run for the same pin, platform and key-salt, into the same store"
+		return "miss", "prime must have run for the same pin, platform, key-salt and layers, into the same store"
 	case errors.Is(err, store.ErrCorrupt), errors.Is(err, image.ErrVerify):
 		return "corrupt", "prime with verify: full replaces the entry"
 	case errors.Is(err, image.ErrRead), isStoreFault(err):

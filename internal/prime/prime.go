@@ -4,11 +4,14 @@ package prime
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/opencontainers/go-digest"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pullonce/pullonce/internal/image"
+	"github.com/pullonce/pullonce/internal/image/recompress"
 	"github.com/pullonce/pullonce/internal/plan"
 	"github.com/pullonce/pullonce/internal/platform"
 	"github.com/pullonce/pullonce/internal/reference"
@@ -51,6 +54,8 @@ type Options struct {
 	Registry Registry
 	// Concurrency is how many images move at a time; 0 is DefaultConcurrency.
 	Concurrency int
+	// Recompress compresses layers anew on their way, as the keys of Items must say; nil keeps them as the registry has them.
+	Recompress *recompress.Spool
 	// MaxAge is how old the entry of a tag pin may be before one HEAD asks whether the tag has moved; 0 asks every time.
 	MaxAge time.Duration
 	// VerifyFull reads entries that are there again, to the last byte.
@@ -73,7 +78,7 @@ func Run(ctx context.Context, o Options) report.Report {
 	r.each(tasks, func(t *task) error { return r.lookUp(ctx, t) })
 	r.each(tasks, func(t *task) error { return r.guard(ctx, t) })
 	r.each(tasks, func(t *task) error { return r.open(ctx, t) })
-	r.each(tasks, func(t *task) error { return r.move(ctx, t) })
+	r.each(tasks, func(t *task) error { return r.deliver(ctx, t) })
 	rows := r.rows(tasks)
 	return report.Report{
 		Mode: "prime", Result: r.result(rows), Images: rows, Problems: r.log.Problems(), Elapsed: r.now().Sub(r.started),
@@ -111,6 +116,18 @@ type task struct {
 	row        report.Image
 	generation int // to save as
 	pull       *registry.Pull
+	claim      *recompress.Claim // nil where layers stay as they are
+	img        image.Image       // what is saved
+	gain       string            // what recompressing it came to
+}
+
+// close says that no layer of the image will be read any more.
+func (t *task) close() error {
+	err := t.pull.Close()
+	if t.claim != nil {
+		err = errors.Join(err, t.claim.Close())
+	}
+	return err
 }
 
 func (r *run) tasks() []*task {
