@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -21,15 +22,17 @@ type inspectCommand struct {
 
 // inspected is the row of one entry.
 type inspected struct {
-	Key        string    `json:"key"`
-	Generation int       `json:"generation"`
-	Reference  string    `json:"reference,omitempty"`
-	Platform   string    `json:"platform,omitempty"`
-	Digest     string    `json:"digest,omitempty"`
-	Layers     int       `json:"layers"`
-	Size       int64     `json:"size"`
-	Saved      time.Time `json:"saved"`
-	Problem    string    `json:"problem,omitempty"`
+	Key        string `json:"key"`
+	Generation int    `json:"generation"`
+	Reference  string `json:"reference,omitempty"`
+	Platform   string `json:"platform,omitempty"`
+	Digest     string `json:"digest,omitempty"`
+	Layers     int    `json:"layers"`
+	// Recompressed says that layers are not as the registry has them.
+	Recompressed bool      `json:"recompressed,omitempty"`
+	Size         int64     `json:"size"`
+	Saved        time.Time `json:"saved"`
+	Problem      string    `json:"problem,omitempty"`
 }
 
 func (c *inspectCommand) run(ctx context.Context, s *session) (ExitCode, error) {
@@ -94,7 +97,16 @@ func inspectOne(ctx context.Context, entries store.Managed, key string) (inspect
 	}
 	row.Reference, row.Platform = found.Image.Reference().String(), found.Image.Platform().String()
 	row.Digest, row.Layers = found.Image.Root().Digest.String(), len(found.Image.Layers())
+	row.Recompressed = found.Image.Recompressed()
 	return row, nil
+}
+
+// kept is how many layers there are, and how they are kept where that is not as the registry has them.
+func (i inspected) kept() string {
+	if i.Recompressed {
+		return fmt.Sprintf("%d zstd", i.Layers)
+	}
+	return strconv.Itoa(i.Layers)
 }
 
 func (s *session) printEntries(rows []inspected, asJSON bool) error {
@@ -109,8 +121,8 @@ func (s *session) printEntries(rows []inspected, asJSON bool) error {
 			if row.Problem != "" {
 				state = row.Problem
 			}
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", store.Generation(row.Key, row.Generation), row.Reference,
-				row.Platform, row.Layers, report.Bytes(row.Size), row.Saved.UTC().Format(time.RFC3339), state)
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", store.Generation(row.Key, row.Generation), row.Reference,
+				row.Platform, row.kept(), report.Bytes(row.Size), row.Saved.UTC().Format(time.RFC3339), state)
 		}
 		return tw.Flush()
 	})

@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/pullonce/pullonce/internal/cachekey"
 	"github.com/pullonce/pullonce/internal/plan"
 	"github.com/pullonce/pullonce/internal/report"
 	"github.com/pullonce/pullonce/internal/store"
@@ -38,7 +39,8 @@ func (c *pruneCommand) run(ctx context.Context, s *session) (ExitCode, error) {
 	return ExitOK, c.print(s, pruned)
 }
 
-// keep says which keys the pin lists need. Without a pin list every key is kept: only age and leftovers count.
+// keep says which keys the pin lists need, whether prime recompresses layers or not. Without a pin list every key is kept:
+// only age and leftovers count.
 func (c *pruneCommand) keep(s *session) (func(string) bool, error) {
 	if len(c.Pins) == 0 && c.Images == "" {
 		return nil, nil //nolint:nilnil // nil keeps all
@@ -52,8 +54,10 @@ func (c *pruneCommand) keep(s *session) (func(string) bool, error) {
 		return nil, err
 	}
 	needed := map[string]bool{}
-	for _, key := range plan.Make(loaded.Lane(""), plan.Options{Platforms: platforms, Salt: c.KeySalt}).Keys() {
-		needed[key] = true
+	for _, format := range []cachekey.Format{cachekey.V1, cachekey.V2} {
+		for _, key := range plan.Make(loaded.Lane(""), plan.Options{Platforms: platforms, Salt: c.KeySalt, Format: format}).Keys() {
+			needed[key] = true
+		}
 	}
 	return func(key string) bool { return needed[key] }, nil
 }
