@@ -42,6 +42,7 @@ var allowed = map[string]string{
 	"plan":                  "cachekey pin platform reference",
 	"image":                 "reference platform",
 	"image/imagetest":       "image platform reference",
+	"image/recompress":      "image",
 	"rerun":                 "command oneline retry",
 	"preflight":             "retry",
 	"preflight/cluster":     "command oneline preflight preflight/kubeconfig retry",
@@ -65,13 +66,13 @@ var allowed = map[string]string{
 	"target/containerd":     "command disk image oneline platform target target/socket",
 	"target/kind":           "command disk image image/fanout oneline platform target target/containerd target/docker",
 	"target/podman":         "command disk image oneline platform target target/docker target/socket",
-	"prime":                 "image plan platform reference registry report store",
+	"prime":                 "image image/recompress plan platform reference registry report store",
 	"simulate":              "pace report retry",
 	"simulate/page":         "simulate",
 	"simulate/simulatetest": "image platform reference registry regtest retry simulate",
 	"demo":                  "image lane pin plan platform prime reference registry regtest report retry store/dir target",
-	"lane":                  "image image/fanout pin plan platform reference registry report store target",
-	"cli": "audit command demo gate image lane pin plan platform preflight preflight/cluster preflight/keep preflight/kubeconfig prime reference registry report rerun retry simulate simulate/page " +
+	"lane":                  "cachekey image image/fanout pin plan platform reference registry report store target",
+	"cli": "audit cachekey command demo gate image image/recompress lane pin plan platform preflight preflight/cluster preflight/keep preflight/kubeconfig prime reference registry report rerun retry simulate simulate/page " +
 		"store store/actions store/dir store/oci target target/containerd target/docker target/kind target/podman workflow",
 }
 
