@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -15,61 +16,163 @@ import (
 	"github.com/pullonce/pullonce/internal/target"
 )
 
-// batch is the jobs of one image: it is read once for all its targets.
-type batch struct {
-	*run
-	jobs    []*job
-	started time.Time
-}
+// maxOpen is how many entries are open at a time, on their way or in a queue for it: all of nearly every lane. Each
+// keeps what was read to open it, half a megabyte at most as a rule.
+const maxOpen = 16
 
-// load does the jobs, some images at a time, and gives their rows in the order of the targets and the pin list.
+// load does the jobs and gives their rows in the order of the targets and the pin list. All entries are opened first:
+// what that tells decides the order of what follows. What the store can't give is pulled, and holds up nothing that it
+// can.
 func (r *run) load(ctx context.Context, jobs []job) []report.Image {
 	rows := make([]report.Image, len(jobs))
-	var order []string
-	batches := map[string]*batch{}
-	for i := range jobs {
-		j := &jobs[i]
-		j.row = &rows[i]
-		b, ok := batches[j.item.Key]
-		if !ok {
-			b = &batch{run: r}
-			batches[j.item.Key] = b
-			order = append(order, j.item.Key)
-		}
-		b.jobs = append(b.jobs, j)
-	}
-	var group errgroup.Group
-	group.SetLimit(r.Concurrency)
-	for _, key := range order {
-		group.Go(func() error {
-			batches[key].load(ctx)
+	batches := r.batches(jobs, rows)
+	loads, pulls := newQueue(r.Concurrency, min(len(batches), maxOpen)), newQueue(r.Concurrency, 0)
+	var opened errgroup.Group
+	opened.SetLimit(maxOpen)
+	var pulled sync.WaitGroup
+	for _, b := range batches {
+		opened.Go(func() error {
+			lacking := b.load(ctx, loads)
+			if len(lacking) == 0 {
+				b.done()
+				return nil
+			}
+			pulled.Go(func() {
+				b.pull(ctx, pulls, lacking)
+				b.done()
+			})
 			return nil
 		})
 	}
-	_ = group.Wait() // no batch returns an error: its rows hold it
+	_ = opened.Wait() // no batch returns an error: its rows hold it
+	pulled.Wait()
+	for _, b := range batches {
+		b.tell()
+	}
 	return rows
 }
 
-// load takes one image through the stages: open the entry, load it into every target, and where the store has failed,
-// pull it for those that went without.
-func (b *batch) load(ctx context.Context) {
+// batch is the jobs of one image: it is read once for all its targets.
+type batch struct {
+	*run
+	jobs     []*job
+	started  time.Time
+	idle     time.Duration // what of the time since then went by in queues
+	problems []report.Problem
+}
+
+// batches are the jobs by their images, in the order of these.
+func (r *run) batches(jobs []job, rows []report.Image) []*batch {
+	var batches []*batch
+	byKey := map[string]*batch{}
+	for i := range jobs {
+		j := &jobs[i]
+		j.row = &rows[i]
+		b, ok := byKey[j.item.Key]
+		if !ok {
+			b = &batch{run: r}
+			byKey[j.item.Key] = b
+			batches = append(batches, b)
+		}
+		b.jobs = append(b.jobs, j)
+	}
+	return batches
+}
+
+// load takes the image from the store into every target, and says for which jobs a pull would help.
+func (b *batch) load(ctx context.Context, q *queue) (lacking []*job) {
 	ctx, cancel := context.WithCancel(ctx) // an opened entry stays open until its context ends
 	defer cancel()
 	b.started = b.now()
 	for _, j := range b.jobs {
 		*j.row = j.newRow()
-		j.row.Started = b.started.Sub(b.run.started)
+		b.clock(j)
 	}
 	open := slices.DeleteFunc(slices.Clone(b.jobs), func(j *job) bool { return j.skip != "" })
-	b.from(ctx, report.Cache, open)
-	lacking := slices.DeleteFunc(open, func(j *job) bool { return !b.helpedByPull(ctx, j) })
-	if len(lacking) > 0 {
-		b.pull(ctx, lacking)
+	if len(open) == 0 {
+		q.pass()
+		return nil
 	}
-	b.tell()
+	img, err := b.entry(ctx, open[0])
+	if err != nil {
+		q.pass()
+	} else {
+		err = b.inTurn(ctx, q, img.Size(), func() error {
+			b.send(ctx, img, report.Cache, open)
+			return nil
+		})
+	}
+	b.fail(open, err)
+	return slices.DeleteFunc(open, func(j *job) bool { return !b.helpedByPull(ctx, j) })
+}
+
+// pull is the second try of those that the store has failed.
+func (b *batch) pull(ctx context.Context, q *queue, lacking []*job) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for _, j := range lacking {
+		j.cause, j.err = j.err, nil
+	}
+	attempts := func() int { return 0 }
+	err := b.inTurn(ctx, q, 0, func() (err error) {
+		var img image.Image
+		if img, attempts, err = b.pulled(ctx, lacking[0]); err == nil {
+			b.send(ctx, img, report.Registry, lacking)
+		}
+		return err
+	})
+	b.fail(lacking, err)
+	for _, j := range lacking {
+		j.row.Attempts = attempts()
+		if j.err != nil {
+			j.err = fmt.Errorf("%w; pulling it instead: %w", j.cause, j.err)
+		}
+	}
+}
+
+// done settles the rows.
+func (b *batch) done() {
 	for _, j := range b.jobs {
+		b.settle(j)
 		b.Progress.Done(*j.row)
 	}
+}
+
+// inTurn does f when it is the turn of the image, which has size bytes.
+func (b *batch) inTurn(ctx context.Context, q *queue, size int64, f func() error) error {
+	since := b.now()
+	leave, err := q.enter(ctx, size)
+	b.idle += b.now().Sub(since)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return f()
+}
+
+// send loads img into the targets of all jobs at once. Each job's err is what came of it.
+func (b *batch) send(ctx context.Context, img image.Image, from report.Source, jobs []*job) {
+	fanout.Each(ctx, img, len(jobs), func(i int, share image.Image) {
+		jobs[i].err = b.into(ctx, jobs[i], share, from)
+	})
+}
+
+// fail gives err, if it is one, to all jobs.
+func (b *batch) fail(jobs []*job, err error) {
+	if err == nil {
+		return
+	}
+	for _, j := range jobs {
+		j.err = err
+		b.clock(j)
+	}
+}
+
+// clock notes how long the job has taken so far, without what it spent in queues.
+func (b *batch) clock(j *job) {
+	ended := b.now()
+	j.row.Elapsed = ended.Sub(b.started) - b.idle
+	j.row.Started = ended.Sub(b.run.started) - j.row.Elapsed
 }
 
 // newRow is what is known of a job before anything is done.
@@ -101,64 +204,13 @@ func (b *batch) helpedByPull(ctx context.Context, j *job) bool {
 	return isStoreFault(j.err) && b.OnMiss == Pull && j.target.Target != (target.None{}) && ctx.Err() == nil
 }
 
-// pull is the second try of those that the store has failed.
-func (b *batch) pull(ctx context.Context, lacking []*job) {
-	for _, j := range lacking {
-		j.cause, j.err = j.err, nil
-	}
-	b.from(ctx, report.Registry, lacking)
-	for _, j := range lacking {
-		if j.err != nil {
-			j.err = fmt.Errorf("%w; pulling it instead: %w", j.cause, j.err)
-		}
-	}
-}
-
-// from loads the image of jobs from one source, into all their targets at once. Each job's err is what came of it.
-func (b *batch) from(ctx context.Context, source report.Source, jobs []*job) {
-	if len(jobs) == 0 {
-		return
-	}
-	img, attempts, err := b.get(ctx, source, jobs[0])
-	if err == nil {
-		fanout.Each(ctx, img, len(jobs), func(i int, share image.Image) {
-			jobs[i].err = b.into(ctx, jobs[i], share, source)
-		})
-	}
-	for _, j := range jobs {
-		if err != nil {
-			j.err = err
-		}
-		j.row.Attempts, j.row.Elapsed = attempts(), b.now().Sub(b.started)
-	}
-}
-
-// get opens the entry, or pulls the image as prime would have. attempts counts the tries against the registry so far.
-func (b *batch) get(ctx context.Context, source report.Source, j *job) (img image.Image, attempts func() int, err error) {
-	attempts = func() int { return 0 }
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("internal error: %v", v)
-		}
-	}()
-	if source == report.Cache {
-		img, err = b.entry(ctx, j)
-		return img, attempts, err
-	}
-	pull, err := b.Registry.Pull(ctx, j.item.Pin.Reference, j.item.Platform)
-	if err != nil {
-		return img, attempts, err
-	}
-	return pull.Image, pull.Attempts, pull.Image.Loadable()
-}
-
 // entry opens the entry and holds it to the pin.
-func (b *batch) entry(ctx context.Context, j *job) (image.Image, error) {
+func (b *batch) entry(ctx context.Context, j *job) (img image.Image, err error) {
+	defer recovered(&err)
 	if err := b.outage.known(); err != nil {
 		return image.Image{}, storeFault{err}
 	}
-	img, err := b.Store.Open(ctx, j.item.Key)
-	if err != nil {
+	if img, err = b.Store.Open(ctx, j.item.Key); err != nil {
 		return image.Image{}, storeFault{b.outage.judge(ctx, err)}
 	}
 	if err := img.Is(j.item.Pin.Reference, j.item.Platform); err != nil {
@@ -170,14 +222,21 @@ func (b *batch) entry(ctx context.Context, j *job) (image.Image, error) {
 	return img, nil
 }
 
+// pulled is the image as the registry has it. attempts counts the tries so far.
+func (b *batch) pulled(ctx context.Context, j *job) (img image.Image, attempts func() int, err error) {
+	defer recovered(&err)
+	attempts = func() int { return 0 }
+	pull, err := b.Registry.Pull(ctx, j.item.Pin.Reference, j.item.Platform)
+	if err != nil {
+		return image.Image{}, attempts, err
+	}
+	return pull.Image, pull.Attempts, pull.Image.Loadable()
+}
+
 // into loads img into the target of a job and writes down what that came to.
 func (b *batch) into(ctx context.Context, j *job, img image.Image, from report.Source) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("internal error: %v", v)
-		}
-		j.row.Elapsed = b.now().Sub(b.started)
-	}()
+	defer b.clock(j)
+	defer recovered(&err)
 	track := b.Progress.Begin(j.item.Name, img.Size())
 	defer track.End()
 	result, err := j.to().Load(ctx, img.Observe(track.Add))
@@ -191,6 +250,13 @@ func (b *batch) into(ctx context.Context, j *job, img image.Image, from report.S
 	j.replaced = result.Replaced
 	b.digests.add(j.target.Name, result.Unresolvable)
 	return nil
+}
+
+// recovered makes an error of a panic: nobody else would, and one image is not worth the lane.
+func recovered(err *error) {
+	if v := recover(); v != nil {
+		*err = fmt.Errorf("internal error: %v", v)
+	}
 }
 
 // to is the target of a job, or the part of it that the pin is for.

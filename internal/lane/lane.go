@@ -8,6 +8,7 @@ import (
 	"context"
 	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/pullonce/pullonce/internal/cachekey"
@@ -131,9 +132,9 @@ func (r *run) jobs(ctx context.Context) []job {
 	if len(r.Pins) == 0 {
 		return nil
 	}
-	for _, t := range r.Targets {
-		p, err := t.Platform(ctx)
-		skip := ""
+	answers := r.ask(ctx)
+	for i, t := range r.Targets {
+		p, err, skip := answers[i].platform, answers[i].err, ""
 		if err != nil {
 			p, skip = platform.Host(), "target unavailable"
 		}
@@ -152,6 +153,27 @@ func (r *run) jobs(ctx context.Context) []job {
 	}
 	r.tellArtifacts(jobs)
 	return jobs
+}
+
+// answer is what a target says of its platform.
+type answer struct {
+	platform platform.Platform
+	err      error
+}
+
+// ask asks all targets at once.
+func (r *run) ask(ctx context.Context) []answer {
+	answers := make([]answer, len(r.Targets))
+	var asked sync.WaitGroup
+	for i, t := range r.Targets {
+		asked.Go(func() {
+			a := &answers[i]
+			defer recovered(&a.err)
+			a.platform, a.err = t.Platform(ctx)
+		})
+	}
+	asked.Wait()
+	return answers
 }
 
 // storedOnly is why a lane passes an artifact by.

@@ -48,14 +48,18 @@ func (m *memory) Platform(context.Context) (platform.Platform, error) {
 	return m.platform, m.unavailable
 }
 
+func (m *memory) get(ref string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.images[ref]
+}
+
 func (m *memory) Load(ctx context.Context, img image.Image) (target.Result, error) {
 	if m.panics {
 		panic("a bug")
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	ref, id := img.Reference().String(), img.Config().Digest.String()
-	was := m.images[ref]
+	was := m.get(ref)
 	if was == id {
 		return target.Result{Outcome: target.Present}, nil
 	}
@@ -65,6 +69,8 @@ func (m *memory) Load(ctx context.Context, img image.Image) (target.Result, erro
 	if err := image.Encode(ctx, io.Discard, img); err != nil {
 		return target.Result{}, fmt.Errorf("sending %s: %w", ref, err)
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.images[ref] = id
 	result := target.Result{Outcome: target.Loaded, Replaced: was}
 	if m.unresolvable && img.Reference().Digest() != "" {
@@ -344,14 +350,22 @@ func (d *dead) Open(context.Context, string) (image.Image, error) {
 
 func (*dead) Save(context.Context, string, image.Image) error { return errors.New("unused") }
 
-func TestDeadStoreIsAskedOnceAndToldOfOnce(t *testing.T) {
+func TestDeadStoreIsAskedAtOnceAndToldOfOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "redis:7", "nginx:1")
+	for i := range 98 {
+		b.options.Pins = append(b.options.Pins, pin.Pin{Reference: reference.MustParse(fmt.Sprintf("absent:%d", i))})
+	}
 	down := &dead{}
-	b.options.Store, b.options.Concurrency = down, 1
+	b.options.Store, b.options.OnMiss = down, lane.Warn
 	got := lane.Run(t.Context(), b.options)
 	require.Equal(t, report.Degraded, got.Result)
-	require.Equal(t, int32(1), down.asked.Load(), "what the first image learned holds for the others")
+	require.LessOrEqual(t, down.asked.Load(), int32(16), "what the first learned holds for those that follow")
+	require.Len(t, got.Problems, 1)
+	require.Contains(t, got.Problems[0].Message, "connection refused; without it: absent:0, ")
+
+	b.options.Pins, b.options.OnMiss = b.options.Pins[:2], lane.Pull
+	got = lane.Run(t.Context(), b.options)
 	require.Len(t, got.Problems, 1)
 	require.Contains(t, got.Problems[0].Message, "connection refused; without it: nginx:1, redis:7")
 	require.Len(t, b.target.images, 2, "and all are pulled")

@@ -27,19 +27,17 @@ func (r *run) severity() report.Severity {
 // tell says what is to be said of an image: each thing once, however many targets it is true of.
 func (b *batch) tell() {
 	said := map[string]bool{}
-	for _, j := range b.jobs {
-		for _, p := range b.problems(j) {
-			if !said[p.Message] {
-				said[p.Message] = true
-				b.log.Add(p)
-			}
+	for _, p := range b.problems {
+		if !said[p.Message] {
+			said[p.Message] = true
+			b.log.Add(p)
 		}
 	}
 }
 
-// problems are those of a job that is done: that the image is not in its target, that the store could not give it, that
-// another had its name.
-func (b *batch) problems(j *job) (problems []report.Problem) {
+// settle notes what is to be said of a job that is done: that the image is not in its target, that the store could not
+// give it, that another had its name.
+func (b *batch) settle(j *job) {
 	name := j.item.Name
 	kind, hint := classify(cmp.Or(j.err, j.cause))
 	out := isOutage(cmp.Or(j.cause, j.err)) // that is said once, for all
@@ -50,23 +48,22 @@ func (b *batch) problems(j *job) (problems []report.Problem) {
 	case j.err != nil:
 		j.row.Source, j.row.Outcome = report.Nowhere, "failed"
 		if !out || j.cause != nil {
-			problems = append(problems, report.Problem{
+			b.problems = append(b.problems, report.Problem{
 				Severity: b.severity(), Kind: kind, Image: name, Message: name + ": " + report.Line(j.err), Hint: hint,
 			})
 		}
 	case j.cause != nil && !out:
-		problems = append(problems, report.Problem{
+		b.problems = append(b.problems, report.Problem{
 			Severity: report.Warning, Kind: kind, Image: name, Hint: hint,
 			Message: fmt.Sprintf("%s: pulled from the registry instead of the store: %s", name, report.Line(j.cause)),
 		})
 	}
 	if j.replaced != "" {
-		problems = append(problems, report.Problem{
+		b.problems = append(b.problems, report.Problem{
 			Severity: report.Notice, Kind: "replaced", Image: name,
 			Message: fmt.Sprintf("%s: %s had another image under this name, %s; it was replaced", name, j.target.Name, j.replaced),
 		})
 	}
-	return problems
 }
 
 // unavailable is the one problem of a target that is not there; it names the images that go without. Where there is no
