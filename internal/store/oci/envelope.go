@@ -29,8 +29,11 @@ const (
 	configAnnotation   = "io.github.pullonce.config" // none where it is too large: then it is read from its blob
 )
 
-// formatVersion is the version of these annotations.
-const formatVersion = 1
+// The versions of these annotations.
+const (
+	formatExact        = 1 // the entry's layers are those of the image's manifest
+	formatRecompressed = 2 // they stand in for them
+)
 
 // maxConfig is the size of a packed config that is kept in the manifest, in bytes. As a rule it has a few thousand.
 const maxConfig = 512 << 10
@@ -58,7 +61,10 @@ type envelope struct {
 
 // seal makes the manifest of an entry.
 func seal(r record, img image.Image) (envelope, error) {
-	r.FormatVersion, r.Reference, r.Platform = formatVersion, img.Reference(), img.Platform()
+	r.FormatVersion, r.Reference, r.Platform = formatExact, img.Reference(), img.Platform()
+	if img.Recompressed() {
+		r.FormatVersion = formatRecompressed
+	}
 	var original ocispec.Manifest
 	if err := json.Unmarshal(img.Manifest().Data, &original); err != nil {
 		return envelope{}, fmt.Errorf("reading the manifest: %w", err)
@@ -69,11 +75,11 @@ func seal(r record, img image.Image) (envelope, error) {
 	}
 	e := envelope{record: r, manifest: ocispec.Manifest{
 		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest,
-		Config: plain(original.Config), Layers: make([]ocispec.Descriptor, len(original.Layers)),
+		Config: plain(original.Config), Layers: make([]ocispec.Descriptor, len(img.Layers())),
 		Annotations: map[string]string{entryAnnotation: string(known), manifestAnnotation: pack(img.Manifest().Data)},
 	}}
-	for i, d := range original.Layers {
-		e.manifest.Layers[i] = plain(d)
+	for i, l := range img.Layers() {
+		e.manifest.Layers[i] = plain(l.Descriptor)
 	}
 	if img.Root().Digest != img.Manifest().Digest {
 		e.manifest.Annotations[rootAnnotation] = pack(img.Root().Data)
@@ -123,8 +129,8 @@ func unseal(key string, data []byte) (envelope, error) {
 	switch {
 	case err != nil:
 		return envelope{}, fmt.Errorf("%w: %w", store.ErrCorrupt, err)
-	case e.FormatVersion != formatVersion:
-		return envelope{}, fmt.Errorf("%w: it has format version %d, %d is known", store.ErrCorrupt, e.FormatVersion, formatVersion)
+	case e.FormatVersion != formatExact && e.FormatVersion != formatRecompressed:
+		return envelope{}, fmt.Errorf("%w: it has format version %d, %d and %d are known", store.ErrCorrupt, e.FormatVersion, formatExact, formatRecompressed)
 	case e.Key != key:
 		return envelope{}, fmt.Errorf("%w: it is the entry of %q", store.ErrCorrupt, e.Key)
 	}
@@ -143,8 +149,12 @@ func (e envelope) entry() store.Entry {
 // digest is that of the entry's own manifest.
 func (e envelope) digest() digest.Digest { return digest.FromBytes(e.data) }
 
-// imageDigest is that of the image's own manifest, or "" where it can't be unpacked.
+// imageDigest is that of the image's own manifest as it is in the repository, or "" where it can't be unpacked, or is not
+// there: of a recompressed image the repository does not have the layers.
 func (e envelope) imageDigest() digest.Digest {
+	if e.FormatVersion == formatRecompressed {
+		return ""
+	}
 	data, err := e.unpack(manifestAnnotation)
 	if err != nil || data == nil {
 		return ""
@@ -164,6 +174,9 @@ func (e envelope) parts() (image.Parts, error) {
 	}
 	if p.Root == nil {
 		p.Root = p.Manifest
+	}
+	if e.FormatVersion == formatRecompressed {
+		p.Layers = e.manifest.Layers
 	}
 	return p, nil
 }

@@ -88,7 +88,7 @@ func TestEntriesThatAreSpoiled(t *testing.T) {
 	}{
 		"no annotations":        {spoil: change(entryAnnotation, "other")},
 		"an entry's is no JSON": {spoil: change(`{\"formatVersion\"`, `{{\"formatVersion\"`)},
-		"another format":        {spoil: change(`{\"formatVersion\":1`, `{\"formatVersion\":2`)},
+		"another format":        {spoil: change(`{\"formatVersion\":1`, `{\"formatVersion\":3`)},
 		"another key":           {spoil: change(`\"key\":\"pullonce-v1-test`, `\"key\":\"pullonce-v1-best`)},
 		"no platform":           {spoil: change(`linux/amd64`, `linux`)},
 		"another platform":      {spoil: change(`linux/amd64`, `linux/s390x`), stat: true},

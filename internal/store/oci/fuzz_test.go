@@ -14,7 +14,7 @@ import (
 // FuzzUnseal holds whatever a registry may serve under a tag to be refused as corrupt, or to be an image that its
 // reference allows.
 func FuzzUnseal(f *testing.F) {
-	for _, o := range []imagetest.Options{{}, {Index: true, Digest: true}, {Layers: -1}} {
+	for _, o := range []imagetest.Options{{}, {Index: true, Digest: true}, {Layers: -1}, {Index: true, Recompressed: true, Repeat: true}} {
 		sealed, err := seal(record{Key: key, Saved: time.Unix(0, 0).UTC()}, imagetest.New(f, o))
 		require.NoError(f, err)
 		f.Add(sealed.data)

@@ -124,6 +124,23 @@ func TestPrune(t *testing.T) {
 }
 
 // TestPruneSparesOthers: where somebody else has tags in the repository, only entries go.
+// Of a recompressed image no manifest but the entry's is in the repository: the layers that its own lists are not.
+func TestRecompressedImageIsOneManifest(t *testing.T) {
+	t.Parallel()
+	server := newServer()
+	s := server.open(t)
+	img := imagetest.New(t, imagetest.Options{Index: true, Recompressed: true})
+	require.NoError(t, s.Save(t.Context(), key, img))
+	requests, _ := server.take()
+	require.Equal(t, 1, count(requests, "PUT manifests/"))
+	pruned, err := s.Prune(t.Context(), store.PruneOptions{Keep: func(string) bool { return false }})
+	require.NoError(t, err)
+	require.Len(t, pruned, 1)
+	require.Greater(t, pruned[0].Size, img.Layers()[0].Descriptor.Size)
+	requests, _ = server.take()
+	require.Equal(t, 1, count(requests, "DELETE manifests/"))
+}
+
 func TestPruneSparesOthers(t *testing.T) {
 	t.Parallel()
 	server := newServer()

@@ -30,6 +30,7 @@ func TestImagesComeBackAsTheyWereSaved(t *testing.T) {
 		"a digest":            imagetest.New(t, imagetest.Options{Index: true, Digest: true}),
 		"a digest alone":      imagetest.New(t, imagetest.Options{Index: true, ByDigest: true}),
 		"no layers":           imagetest.New(t, imagetest.Options{Layers: -1}),
+		"recompressed":        imagetest.New(t, imagetest.Options{Layers: 3, Index: true, Recompressed: true, Repeat: true}),
 		"a layer twice":       imagetest.New(t, imagetest.Options{Layers: 2, Repeat: true}),
 		"another platform":    imagetest.New(t, imagetest.Options{Platform: platform.Platform{OS: "linux", Architecture: "arm", Variant: "v6"}}),
 		"Docker's types":      remade(t, dockerTypes),

@@ -151,8 +151,12 @@ func (p *push) layer(d ocispec.Descriptor, open func() (io.ReadCloser, error)) (
 	return &remote.MountableLayer{Layer: layer, Reference: p.repository.Registry.Repo(origin.Path()).Digest(hash.String())}, nil
 }
 
-// putManifest puts the image's manifest under its own digest. A registry that does not take its kind does not matter.
+// putManifest puts the image's manifest under its own digest, where its layers are there. A registry that does not take its
+// kind does not matter.
 func (p *push) putManifest(ctx context.Context) error {
+	if p.img.Recompressed() {
+		return nil
+	}
 	m := p.img.Manifest()
 	err := p.put(ctx, p.repository.Digest(m.Digest.String()), document{m.MediaType, m.Data})
 	switch status(err) {
