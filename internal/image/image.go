@@ -164,11 +164,17 @@ func (img Image) Layer(ctx context.Context, i int) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: opening layer %s: %w", ErrRead, short(d.Digest), err)
 	}
-	blob := io.ReadCloser(newVerifier(ctx, rc, d, img.observe))
-	if l := img.layers[i]; l.recompressed {
+	return img.verified(ctx, rc, i), nil
+}
+
+// verified is layer i, of which rc gives the bytes.
+func (img Image) verified(ctx context.Context, rc io.ReadCloser, i int) io.ReadCloser {
+	l := img.layers[i]
+	blob := io.ReadCloser(newVerifier(ctx, rc, l.Descriptor, img.observe))
+	if l.recompressed {
 		blob = newContentReader(blob, l)
 	}
-	return sourceReader{blob}, nil
+	return sourceReader{blob}
 }
 
 // copyLayer copies layer i to w.

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/pullonce/pullonce/internal/image"
 	"github.com/pullonce/pullonce/internal/plan"
 	"github.com/pullonce/pullonce/internal/report"
@@ -120,19 +118,10 @@ func (r *run) prove(ctx context.Context, t *task) error {
 	return err
 }
 
-// save saves the image while its further layers are fetched ahead, where the store needs them all.
+// save saves the image. How its layers come to hand is between the store, which knows what it needs of them and when, and
+// where they come from.
 func (r *run) save(ctx context.Context, t *task, track report.Track) error {
-	group, ctx := errgroup.WithContext(ctx)
-	if sparing, ok := r.Store.(store.Sparing); !ok || !sparing.SparesLayers() {
-		group.Go(func() error {
-			_, err := t.img.AtHand(ctx)
-			return err
-		})
-	}
-	group.Go(func() error {
-		return r.Store.Save(ctx, store.Generation(t.item.Key, t.generation), t.img.Observe(track.Add))
-	})
-	return group.Wait()
+	return r.Store.Save(ctx, store.Generation(t.item.Key, t.generation), t.img.Observe(track.Add))
 }
 
 // problem is the one error of an image that prime could not have.

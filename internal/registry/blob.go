@@ -22,8 +22,9 @@ const copyBuffer = 128 << 10
 const parallelLayers = 3
 
 var (
-	_ image.Source = (*fetch)(nil)
-	_ image.Keeper = (*fetch)(nil)
+	_ image.Source  = (*fetch)(nil)
+	_ image.Keeper  = (*fetch)(nil)
+	_ image.Relayer = (*fetch)(nil)
 )
 
 // Blob implements image.Source: from the spool, where there is one, else straight from the registry.
@@ -44,21 +45,43 @@ func (f *fetch) Blob(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, 
 
 // download writes a blob to a file, and begins again when what came is another one.
 func (f *fetch) download(ctx context.Context, d ocispec.Descriptor, file *os.File) error {
-	s, err := f.stream(ctx, d)
+	buf := make([]byte, copyBuffer)
+	return f.straight(ctx, d, func(blob io.Reader) error {
+		if err := rewind(file); err != nil {
+			return err
+		}
+		_, err := io.CopyBuffer(struct{ io.Writer }{file}, blob, buf)
+		return err
+	})
+}
+
+// Relay implements image.Relayer: straight from the registry, unless there is a spool and the blob is there or another
+// pull may want it too.
+func (f *fetch) Relay(ctx context.Context, d ocispec.Descriptor, use func(blob io.Reader) error) error {
+	if s := f.client.spool; s == nil || s.alone(d.Digest) {
+		return f.straight(ctx, d, use)
+	}
+	rc, err := f.Blob(ctx, d)
 	if err != nil {
 		return err
 	}
+	defer rc.Close()
+	return use(rc)
+}
+
+// straight hands a blob to use as it comes, again from its first byte on each time that it was another one.
+func (f *fetch) straight(ctx context.Context, d ocispec.Descriptor, use func(blob io.Reader) error) error {
+	s, err := f.stream(ctx, d)
+	if err != nil {
+		return f.wrap(err)
+	}
 	defer s.Close()
-	buf := make([]byte, copyBuffer)
 	for {
-		_, err := io.CopyBuffer(struct{ io.Writer }{file}, s, buf)
+		err := use(s)
 		if _, mismatch := errors.AsType[*mismatchError](err); !mismatch || isPermanent(err) {
 			return err
 		}
 		s.restart(err)
-		if err := rewind(file); err != nil {
-			return err
-		}
 	}
 }
 
@@ -89,12 +112,6 @@ func (f *fetch) Keep(ctx context.Context, blobs []ocispec.Descriptor) error {
 		})
 	}
 	return g.Wait()
-}
-
-// Prefetch has the layers at hand, where there is a spool, so that reading them takes no more waiting.
-func (p *Pull) Prefetch(ctx context.Context) error {
-	_, err := p.Image.AtHand(ctx)
-	return err
 }
 
 // Close says that no layer of the image will be read any more, so that its share of the spool can go.

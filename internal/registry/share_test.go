@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pullonce/pullonce/internal/image"
 	"github.com/pullonce/pullonce/internal/reference"
 	"github.com/pullonce/pullonce/internal/registry"
 	"github.com/pullonce/pullonce/internal/regtest"
@@ -70,7 +72,7 @@ func files(t *testing.T, dir string) []string {
 	return names
 }
 
-func TestPrefetchTakesAllLayersAndTellsOfThem(t *testing.T) {
+func TestAllLayersAreBroughtToHandAndToldOf(t *testing.T) {
 	t.Parallel()
 	r := regtest.New(regtest.Options{})
 	img := regtest.RandomImage(1, 5, 10_000)
@@ -79,12 +81,85 @@ func TestPrefetchTakesAllLayersAndTellsOfThem(t *testing.T) {
 	o := registry.Options{SpoolDir: t.TempDir(), Policy: quick, Received: func(_ reference.Reference, n int) { received.Add(int64(n)) }}
 	pull, err := client(t, r, o).Pull(t.Context(), reference.MustParse("registry.example/a:1"), amd64)
 	require.NoError(t, err)
-	require.NoError(t, pull.Prefetch(t.Context()))
+	atHand, err := pull.Image.AtHand(t.Context())
+	require.NoError(t, err)
+	require.True(t, atHand)
 	readLayers(t, pull.Image)
 	require.Len(t, r.Log().Of(regtest.KindBlob), 5)
 	require.Equal(t, r.Log().Of(regtest.KindBlob).Bytes(), received.Load())
 	require.NoError(t, pull.Close())
 	require.NoError(t, pull.Close(), "twice is fine")
+}
+
+// archive writes img as a store does that takes layers as they come.
+func archive(t *testing.T, img image.Image) error {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "archive"))
+	require.NoError(t, err)
+	defer f.Close()
+	if err := image.EncodeAt(t.Context(), f, img); err != nil {
+		return err
+	}
+	_, err = image.VerifyArchive(t.Context(), f, image.EncodedSize(img))
+	return err
+}
+
+// Where the spool would be no file can be made, so that what is spooled is found out.
+func TestALayerThatNoOtherPullWantsIsNotSpooled(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir() + "/file"
+	require.NoError(t, os.WriteFile(dir, nil, 0o600))
+	r := sharing()
+	c := client(t, r, registry.Options{SpoolDir: dir, Policy: quick})
+	a, err := c.Pull(t.Context(), reference.MustParse("registry.example/a:1"), amd64)
+	require.NoError(t, err)
+	require.NoError(t, archive(t, a.Image))
+	require.Len(t, r.Log().Of(regtest.KindBlob), 2)
+
+	b, err := c.Pull(t.Context(), reference.MustParse("registry.example/b:1"), amd64)
+	require.NoError(t, err)
+	require.ErrorContains(t, archive(t, b.Image), "making the spool", "the one that both have is kept for the other")
+	require.NoError(t, a.Close())
+	require.NoError(t, archive(t, b.Image))
+}
+
+func TestASharedLayerThatIsWrittenAtOnceIsFetchedOnce(t *testing.T) {
+	t.Parallel()
+	r := sharing()
+	c := client(t, r, registry.Options{SpoolDir: t.TempDir(), Policy: quick})
+	var g errgroup.Group
+	var pulls []*registry.Pull
+	for _, name := range []string{"a", "b"} {
+		pull, err := c.Pull(t.Context(), reference.MustParse("registry.example/"+name+":1"), amd64)
+		require.NoError(t, err)
+		pulls = append(pulls, pull)
+	}
+	for _, pull := range pulls {
+		g.Go(func() error { return archive(t, pull.Image) })
+	}
+	require.NoError(t, g.Wait())
+	require.Len(t, r.Log().Of(regtest.KindBlob), 3)
+}
+
+// A layer that comes wrong is fetched again, on the schedule, also where nothing of it is kept.
+func TestALayerThatIsNotSpooledAndComesWrongIsFetchedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := sharing()
+		c := client(t, r, registry.Options{SpoolDir: "/dev/null/none", Policy: steady})
+		pull, err := c.Pull(t.Context(), reference.MustParse("registry.example/a:1"), amd64)
+		require.NoError(t, err)
+		r.Script(regtest.Match{Kind: regtest.KindBlob}, regtest.Flip(100), regtest.Flip(200))
+		start := time.Now()
+		require.NoError(t, archive(t, pull.Image))
+		require.Equal(t, 2500*time.Millisecond, time.Since(start))
+		require.Equal(t, 3, pull.Attempts())
+
+		r.Always(regtest.Match{Kind: regtest.KindBlob}, regtest.Flip(100))
+		err = archive(t, pull.Image)
+		require.ErrorIs(t, err, image.ErrVerify)
+		require.ErrorContains(t, err, "and so 3 times")
+	})
 }
 
 func TestWhoWaitsForASharedLayerTakesOverWhenItsFetcherLeaves(t *testing.T) {

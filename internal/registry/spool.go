@@ -105,6 +105,20 @@ func (s *spool) hold(blobs []digest.Digest) {
 	}
 }
 
+// alone says that the blob is not here, and that no more than one pull may want it: to keep it would be for nothing.
+func (s *spool) alone(d digest.Digest) bool {
+	b := s.blob(d)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case b.turn <- struct{}{}:
+		defer func() { <-b.turn }()
+		return b.held <= 1 && b.file == nil
+	default:
+		return false // it is on its way
+	}
+}
+
 func (s *spool) release(blobs []digest.Digest) error {
 	var errs []error
 	for _, d := range blobs {

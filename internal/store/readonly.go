@@ -14,13 +14,6 @@ type Guard interface {
 	Writable(ctx context.Context) (ok bool, reason string)
 }
 
-// Sparing is what a Store also is where Save reads only layers that it does not have yet: to fetch them all ahead of it
-// would be to fetch some for nothing.
-type Sparing interface {
-	// SparesLayers says that it does.
-	SparesLayers() bool
-}
-
 // Proving is what a Store also is whose Save ends with a look-up: what it says to have saved was found there, in that
 // generation or a later one, and need not be looked up again.
 type Proving interface {

@@ -31,8 +31,8 @@ var _ store.Managed = (*Store)(nil)
 // Store is a store.Store in a directory. Safe for concurrent use, also by several processes.
 type Store struct {
 	path string
-	// encode writes an image's archive: image.Encode.
-	encode func(context.Context, io.Writer, image.Image) error
+	// encode writes an image's archive: image.EncodeAt.
+	encode func(context.Context, io.WriterAt, image.Image) error
 }
 
 // New is the store in the directory at path, which Save makes when it is not there. Nothing is touched before.
@@ -40,7 +40,7 @@ func New(path string) (*Store, error) {
 	if path == "" {
 		return nil, errors.New("a directory store needs a path")
 	}
-	return &Store{path: path, encode: image.Encode}, nil
+	return &Store{path: path, encode: image.EncodeAt}, nil
 }
 
 // Path is the file that holds the entry of key, whether or not it is there. Key may be a generation of one.

@@ -20,13 +20,13 @@ import (
 
 func TestASaveThatFailsLeavesNothing(t *testing.T) {
 	t.Parallel()
-	for name, encode := range map[string]func(context.Context, io.Writer, image.Image) error{
-		"at once": func(context.Context, io.Writer, image.Image) error { return syscall.ENOSPC },
-		"amid": func(ctx context.Context, w io.Writer, img image.Image) error {
-			return image.Encode(ctx, &fullDisk{w, 5000}, img)
+	for name, encode := range map[string]func(context.Context, io.WriterAt, image.Image) error{
+		"at once": func(context.Context, io.WriterAt, image.Image) error { return syscall.ENOSPC },
+		"amid": func(ctx context.Context, w io.WriterAt, img image.Image) error {
+			return image.EncodeAt(ctx, &fullDisk{w, 5000}, img)
 		},
-		"at the end": func(ctx context.Context, w io.Writer, img image.Image) error {
-			return image.Encode(ctx, &fullDisk{w, int(image.EncodedSize(img)) - 1}, img)
+		"at the end": func(ctx context.Context, w io.WriterAt, img image.Image) error {
+			return image.EncodeAt(ctx, &fullDisk{w, image.EncodedSize(img) - 1}, img)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -44,15 +44,14 @@ func TestASaveThatFailsLeavesNothing(t *testing.T) {
 	}
 }
 
-// fullDisk takes so many bytes and no more.
+// fullDisk has room for so many bytes.
 type fullDisk struct {
-	w    io.Writer
-	room int
+	w    io.WriterAt
+	room int64
 }
 
-func (d *fullDisk) Write(p []byte) (int, error) {
-	n, err := d.w.Write(p[:min(len(p), d.room)])
-	d.room -= n
+func (d *fullDisk) WriteAt(p []byte, off int64) (int, error) {
+	n, err := d.w.WriteAt(p[:min(int64(len(p)), max(0, d.room-off))], off)
 	if err == nil && n < len(p) {
 		err = syscall.ENOSPC
 	}
@@ -75,7 +74,7 @@ func TestAFailedSaveLeavesTheOtherGenerationsAlone(t *testing.T) {
 	s := newStore(t)
 	save(t, s, key, imagetest.Options{})
 	before := tree(t, s)
-	s.encode = func(context.Context, io.Writer, image.Image) error { return syscall.EIO }
+	s.encode = func(context.Context, io.WriterAt, image.Image) error { return syscall.EIO }
 	require.ErrorIs(t, s.Save(t.Context(), key+".1", imagetest.New(t, imagetest.Options{})), syscall.EIO)
 	require.Equal(t, before, tree(t, s))
 }

@@ -56,10 +56,7 @@ type Store struct {
 	now         func() time.Time
 }
 
-var (
-	_ store.Store   = (*Store)(nil)
-	_ store.Sparing = (*Store)(nil)
-)
+var _ store.Store = (*Store)(nil)
 
 // New is the store. Nothing is sent yet. The caller closes it.
 func New(o Options) (*Store, error) {
@@ -106,9 +103,6 @@ func parseRepository(s string) (reference.Reference, error) {
 
 // Close removes the spooled layers and lets connections go. No image of the store is of use after it.
 func (s *Store) Close() error { return s.client.Close() }
-
-// SparesLayers implements store.Sparing.
-func (s *Store) SparesLayers() bool { return true }
 
 // String is the store as people write it.
 func (s *Store) String() string { return "oci://" + s.home.Repository() }
