@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"errors"
 	"io"
 )
 
@@ -10,16 +9,5 @@ import (
 // there says that it was the right blob. Where it was another one, use has the error of that, and once it has returned it,
 // it is called again, from the first byte on, as long as the schedule allows.
 func (p *Pull) Relay(ctx context.Context, i int, use func(io.Reader) error) error {
-	s, err := p.fetch.stream(ctx, p.Image.Layers()[i].Descriptor)
-	if err != nil {
-		return p.fetch.wrap(err)
-	}
-	defer s.Close()
-	for {
-		err := use(s)
-		if _, mismatch := errors.AsType[*mismatchError](err); !mismatch || isPermanent(err) {
-			return err
-		}
-		s.restart(err)
-	}
+	return p.fetch.straight(ctx, p.Image.Layers()[i].Descriptor, use)
 }
