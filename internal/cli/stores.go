@@ -88,9 +88,9 @@ func (s *session) openRegistry(spec string, use storeUse) (store.Store, error) {
 	return opened, nil
 }
 
-// stagger is the time over which the lanes of a run spread their first look-up: the cache service sheds a matrix that
+// stagger is the time over which the lanes of a run spread their first look-up, as the cache service sheds a matrix that
 // asks in one moment.
-const stagger = 250 * time.Millisecond
+const stagger = 150 * time.Millisecond
 
 // officialSteps is what to do where the cache service can't be reached from here.
 const officialSteps = "use store: dir:.pullonce with the official actions/cache steps around it"
