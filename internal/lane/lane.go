@@ -77,7 +77,10 @@ type Options struct {
 // and Failure only for OnMiss Fail.
 func Run(ctx context.Context, o Options) report.Report {
 	r := newRun(o)
-	rows := r.load(ctx, r.jobs(ctx))
+	jobs := r.jobs(ctx)
+	stop := r.prepare(ctx, jobs)
+	rows := r.load(ctx, jobs)
+	stop()
 	r.tellOutage()
 	r.warnOfDigests()
 	return report.Report{
@@ -174,6 +177,28 @@ func (r *run) ask(ctx context.Context) []answer {
 	}
 	asked.Wait()
 	return answers
+}
+
+// prepare has the targets that something is loaded into ask what they need to know, while the entries are opened. stop
+// ends what is still being asked then.
+func (r *run) prepare(ctx context.Context, jobs []job) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var asking sync.WaitGroup
+	for _, t := range r.Targets {
+		preparer, ok := t.Target.(target.Preparer)
+		if !ok || !slices.ContainsFunc(jobs, func(j job) bool { return j.target.Name == t.Name && j.skip == "" }) {
+			continue
+		}
+		asking.Go(func() {
+			var err error // of no interest: Load will meet it
+			defer recovered(&err)
+			preparer.Prepare(ctx)
+		})
+	}
+	return func() {
+		cancel()
+		asking.Wait()
+	}
 }
 
 // storedOnly is why a lane passes an artifact by.

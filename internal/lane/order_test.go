@@ -141,6 +141,30 @@ func TestAllEntriesAreOpenedAtOnceAndTheLargestGoesFirst(t *testing.T) {
 	})
 }
 
+// preparing is a slowTarget that has something to ask first.
+type preparing struct {
+	*slowTarget
+	ask      time.Duration
+	prepared bool
+}
+
+func (p *preparing) Prepare(ctx context.Context) { p.prepared = sleep(ctx, p.ask) == nil }
+
+func TestTargetPreparesWhileEntriesAreOpened(t *testing.T) {
+	t.Parallel()
+	for _, ask := range []time.Duration{15 * time.Millisecond, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			o, _, into := slowLane(t, 1000)
+			p := &preparing{slowTarget: into, ask: ask}
+			o.Targets[0].Target = p
+			got := lane.Run(t.Context(), o)
+			require.Equal(t, report.Success, got.Result, got.Problems)
+			require.Equal(t, 1020*time.Millisecond, got.Elapsed)
+			require.Equal(t, ask < time.Second, p.prepared, "it ends with the lane")
+		})
+	}
+}
+
 func TestWhatIsNotThereYetHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

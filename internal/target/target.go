@@ -55,6 +55,13 @@ type Selector interface {
 	Only(parts []string) Target
 }
 
+// Preparer is a Target with questions to ask before its first load. While a lane waits for its store, they cost nothing.
+type Preparer interface {
+	Target
+	// Prepare asks them, if they have not been asked. It only saves time: what goes wrong is for Load to find out.
+	Prepare(ctx context.Context)
+}
+
 // Unavailable is a target that is known not to be there.
 type Unavailable struct {
 	// Err says why; it is ErrUnavailable.
