@@ -37,6 +37,8 @@ type Options struct {
 	Getenv func(string) string
 	// Timeout bounds the first question to the daemon. 0 is DefaultTimeout.
 	Timeout time.Duration
+	// Way is how images get into the daemon, Best where it is zero.
+	Way Way
 	// Limits bound what follows. A load as a whole is not bounded: it takes what it takes, as long as it goes on.
 	Limits Limits
 }
@@ -47,7 +49,10 @@ type Docker struct {
 	api      *client.Client
 	timeout  time.Duration
 	limits   Limits
+	way      Way
 	known    atomic.Pointer[daemon]
+	// unreached remembers that the daemon can't pull from this process.
+	unreached atomic.Bool
 	// images and names serialise what two loads of this process would do to one image or to one name.
 	images, names target.Locks
 }
@@ -69,7 +74,7 @@ func New(opts Options) (*Docker, error) {
 	if timeout == 0 {
 		timeout = DefaultTimeout
 	}
-	return &Docker{endpoint: e, api: api, timeout: timeout, limits: opts.Limits.withDefaults()}, nil
+	return &Docker{endpoint: e, api: api, timeout: timeout, way: opts.Way, limits: opts.Limits.withDefaults()}, nil
 }
 
 // Close lets go of idle connections. Loads that run are not touched.

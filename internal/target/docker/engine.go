@@ -58,14 +58,16 @@ func (d *Docker) find(ctx context.Context, ref string, img image.Image) (found, 
 	return found{id: answer.ID, broken: lacks(answer.Manifests, img)}, nil
 }
 
-// lacks says what is not there of img's manifest. A classic store lists no manifests, and has whole images only.
+// lacks says what is not there of img's manifest. A classic store lists no manifests, and has whole images only. The layers
+// of a recompressed image are never those of its manifest: what counts is what the config, which the daemon had to read for
+// it, says they unpack to.
 func lacks(manifests []imageapi.ManifestSummary, img image.Image) error {
 	for _, m := range manifests {
 		if m.ID != img.Manifest().Digest.String() {
 			continue
 		}
 		switch {
-		case !m.Available:
+		case !m.Available && !img.Recompressed():
 			return fmt.Errorf("manifest %s is %w: layers are missing", short(m.ID), errBroken)
 		case m.ImageData != nil && m.ImageData.Size.Unpacked == 0 && sizeFrom(img, 0) >= tinyLayers:
 			return fmt.Errorf("manifest %s is %w: it is not unpacked", short(m.ID), errBroken)
@@ -114,9 +116,9 @@ func (l load) undo(ctx context.Context, name, before string) {
 // engineError is a failure of the daemon, or of the connection to it, in one line.
 type engineError struct {
 	text string
-	// gone says that it was the connection.
-	gone  bool
-	cause error
+	// gone says that it was the connection; final, that it is nothing which the way of a load could change.
+	gone, final bool
+	cause       error
 }
 
 // Error implements error.
@@ -152,10 +154,11 @@ func daemonError(err error) error {
 // saidError is what the daemon said, and what to do where that is known.
 func saidError(said string, cause error) error {
 	text := "the daemon says: " + oneline.Of(said)
-	if advice := advise(said); advice != "" {
+	advice := advise(said)
+	if advice != "" {
 		text += " (" + advice + ")"
 	}
-	return &engineError{text: text, cause: cause}
+	return &engineError{text: text, final: advice != "", cause: cause}
 }
 
 // advise knows what to do about some of the things that daemons say.

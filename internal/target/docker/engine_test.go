@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -33,14 +34,17 @@ type engine struct {
 	apiVersion string
 	// load, if set, answers a load in the engine's place and says whether it did.
 	load func(w http.ResponseWriter, body io.Reader) bool
+	// pull, if set, answers a pull in the engine's place and says whether it did.
+	pull func(w http.ResponseWriter, r *http.Request, p puller) bool
 	// tag, if set, is told of every tag before it is made, with the engine locked; an error refuses it.
 	tag func(id, name string) error
 	// forget has the next tag reported as made, and the name lost.
 	forget bool
 	// hangs, if set, says which calls are never answered.
 	hangs func(call string) bool
-	// limits are those of the target.
+	// limits and way are those of the target.
 	limits docker.Limits
+	way    docker.Way
 
 	mu     sync.Mutex
 	calls  []string
@@ -75,7 +79,7 @@ func (e *engine) target() *docker.Docker {
 	require.NoError(e.t, server.Listener.Close())
 	server.Listener = listener
 	server.Start()
-	d, err := docker.New(docker.Options{Host: "unix://" + socket, Limits: e.limits})
+	d, err := docker.New(docker.Options{Host: "unix://" + socket, Limits: e.limits, Way: e.way})
 	require.NoError(e.t, err)
 	e.t.Cleanup(func() {
 		require.NoError(e.t, d.Close())
@@ -96,10 +100,15 @@ func socketPath(t *testing.T) string {
 // label has img's digests shown as NAME.root, NAME.manifest and NAME.config in the record of calls.
 func (e *engine) label(name string, img image.Image) {
 	e.labels = append(e.labels, img.Root().Digest.String(), name+".root", img.Manifest().Digest.String(), name+".manifest",
-		img.Config().Digest.String(), name+".config")
+		img.Config().Digest.String(), name+".config", img.Carrier().Digest.String(), name+".carrier")
 }
 
-func (e *engine) labelled(s string) string { return strings.NewReplacer(e.labels...).Replace(s) }
+// labelled has digests by their labels, and the random name of a pull as PULL.
+func (e *engine) labelled(s string) string {
+	return temporary.ReplaceAllString(strings.NewReplacer(e.labels...).Replace(s), "PULL")
+}
+
+var temporary = regexp.MustCompile(`127\.0\.0\.1:\d+/[a-z2-7]{26}`)
 
 // id is what this engine calls img.
 func (e *engine) id(img image.Image) string {
@@ -172,6 +181,8 @@ func (e *engine) handler() http.Handler {
 			e.list(w)
 		case call == "POST /images/load":
 			e.serveLoad(w, r)
+		case call == "POST /images/create":
+			e.servePull(w, r)
 		case r.Method == http.MethodGet && strings.HasSuffix(name, "/json"):
 			e.inspect(w, strings.TrimSuffix(name, "/json"), r.FormValue("manifests") == "1")
 		case r.Method == http.MethodPost && strings.HasSuffix(name, "/tag"):
@@ -307,11 +318,16 @@ func (e *engine) serveLoad(w http.ResponseWriter, r *http.Request) {
 	if e.containerd {
 		id = got.root
 	}
-	if _, ok := e.images[id]; !ok {
-		e.images[id] = &held{}
+	for _, id := range []string{id, got.carrier} {
+		if id == "" || id == got.carrier && !e.containerd {
+			continue
+		}
+		if _, ok := e.images[id]; !ok {
+			e.images[id] = &held{}
+		}
+		h := e.images[id]
+		h.available, h.unpacked, h.diffIDs = true, true, got.diffIDs
 	}
-	h := e.images[id]
-	h.available, h.unpacked, h.diffIDs = true, true, got.diffIDs
 	if got.name != "" && e.containerd {
 		e.names[got.name] = id
 	}
@@ -330,8 +346,8 @@ func (e *engine) has(diffIDs []digest.Digest) bool {
 
 // loaded is what an archive says.
 type loaded struct {
-	root, config, name string
-	diffIDs            []digest.Digest
+	root, carrier, config, name string
+	diffIDs                     []digest.Digest
 	// missing is how many of the first layers are not in it.
 	missing int
 }
@@ -351,16 +367,20 @@ func readArchive(body io.Reader) (loaded, error) {
 	if err := errors.Join(json.Unmarshal(members["index.json"], &index), json.Unmarshal(members["manifest.json"], &list)); err != nil {
 		return loaded{}, err
 	}
-	if len(list) != 1 || len(index.Manifests) != 1 || len(list[0].RepoTags) != 0 {
+	last := len(index.Manifests) - 1
+	if len(list) != 1 || last < 0 || last > 1 || len(list[0].RepoTags) != 0 {
 		return loaded{}, fmt.Errorf("one image without a tag was expected: %s", members["manifest.json"])
 	}
 	if err := json.Unmarshal(members[list[0].Config], &config); err != nil {
 		return loaded{}, err
 	}
-	d := index.Manifests[0]
+	d := index.Manifests[last]
 	got := loaded{
 		root: d.Digest.String(), config: "sha256:" + filepath.Base(list[0].Config),
 		name: d.Annotations["io.containerd.image.name"], diffIDs: config.RootFS.DiffIDs,
+	}
+	if last > 0 {
+		got.carrier = index.Manifests[0].Digest.String()
 	}
 	for i, layer := range list[0].Layers {
 		if members[layer] == nil {

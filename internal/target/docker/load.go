@@ -77,8 +77,13 @@ func (l load) provide(ctx context.Context) (target.Result, error) {
 		return result, l.early(ctx, err)
 	}
 	if held == "" || byDigest {
+		var temporary string
 		held, result.Outcome = l.ids()[0], target.Loaded
-		if result.Sent, err = l.sendProven(ctx, known); err != nil {
+		temporary, result.Sent, err = l.bring(ctx, known)
+		if temporary != "" {
+			defer l.cleanUp(ctx, temporary)
+		}
+		if err != nil {
 			return result, err
 		}
 	}

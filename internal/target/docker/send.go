@@ -19,13 +19,13 @@ import (
 	"github.com/pullonce/pullonce/internal/target"
 )
 
-// maxAnswer bounds what a daemon may answer to a load, in bytes. Without progress lines it says a few hundred.
+// maxAnswer bounds what a daemon may answer to a load, in bytes. Without progress lines it says a few hundred. What it says
+// of a pull has progress lines: each is bounded.
 const maxAnswer = 1 << 20
 
-// sendProven sends the image and proves that the daemon holds it whole. Layers that the daemon has of another image are
-// left out at first; where that does not do, the whole is sent.
-func (l load) sendProven(ctx context.Context, known bool) (sent int64, err error) {
-	first := l.shared(ctx)
+// sendProven sends the image and proves that the daemon holds it whole. The first layers, which the daemon has of another
+// image, are left out; where that does not do, the whole is sent.
+func (l load) sendProven(ctx context.Context, first int, known bool) (sent int64, err error) {
 	sent, err = l.sendFrom(ctx, first, known)
 	if first == 0 || !(isSaid(err) || errors.Is(err, errAbsent) || errors.Is(err, errBroken)) {
 		return sent, err
@@ -46,14 +46,21 @@ func (l load) sendFrom(ctx context.Context, first int, known bool) (sent int64, 
 	}
 	sent, err = l.send(ctx, img, first)
 	if err == nil {
-		if err = l.check(ctx, id); errors.Is(err, errAbsent) {
-			err = fmt.Errorf("the daemon reported success, but %w", err)
-		}
+		err = l.arrived(ctx, id)
 	}
 	if err != nil && !known {
 		l.cleanUp(ctx, id)
 	}
 	return sent, l.aboutZstd(err)
+}
+
+// arrived proves that the daemon holds the whole image as id, after it has said that it does.
+func (l load) arrived(ctx context.Context, id string) error {
+	err := l.check(ctx, id)
+	if errors.Is(err, errAbsent) {
+		return fmt.Errorf("the daemon reported success, but %w", err)
+	}
+	return err
 }
 
 // sending is the image in the form in which it is sent, and what proves that it has arrived.
@@ -71,11 +78,16 @@ func (l load) sending() (img image.Image, id string, err error) {
 	return img, id, err
 }
 
-// aboutZstd adds to what an engine says that is too old for the image's layers. Docker reads zstd from 23.0 on, which
-// came with API 1.42.
-func (l load) aboutZstd(err error) error {
+// tooOldForZstd says whether the image has layers that the engine can't read. Docker reads zstd from 23.0 on, which came
+// with API 1.42.
+func (l load) tooOldForZstd() bool {
 	zstd := func(layer image.Layer) bool { return strings.HasSuffix(layer.Descriptor.MediaType, "+zstd") }
-	if !isSaid(err) || versions.GreaterThanOrEqualTo(l.api.ClientVersion(), "1.42") || !slices.ContainsFunc(l.img.Layers(), zstd) {
+	return versions.LessThan(l.api.ClientVersion(), "1.42") && slices.ContainsFunc(l.img.Layers(), zstd)
+}
+
+// aboutZstd adds to what an engine says that is too old for the image's layers.
+func (l load) aboutZstd(err error) error {
+	if !isSaid(err) || !l.tooOldForZstd() {
 		return err
 	}
 	return fmt.Errorf("%w (its layers are zstd, which Docker %s is too old for: 23.0 or later is needed)", err, oneline.Of(l.daemon.version))
@@ -95,7 +107,7 @@ func (d *Docker) send(parent context.Context, img image.Image, first int) (int64
 		if err != nil && !errors.Is(err, io.ErrClosedPipe) {
 			fail(err)
 		}
-		defer watch.done()
+		defer watch.wait(true)
 		return pw.CloseWithError(err)
 	})
 	if err := d.post(ctx, pr, watch); err != nil {
@@ -117,14 +129,16 @@ func (d *Docker) post(ctx context.Context, archive io.Reader, watch *watch) erro
 	if err != nil {
 		return daemonError(err)
 	}
-	err = readAnswer(io.LimitReader(heard{watch, answer}, maxAnswer))
+	err = readAnswer(heard{watch, answer}, 0)
 	return errors.Join(err, answer.Close())
 }
 
-// readAnswer finds the failure among the messages of a load. The containerd store reports one that it had while
-// unpacking as if it were progress (moby, daemon/containerd/image_exporter.go).
-func readAnswer(r io.Reader) error {
-	messages := json.NewDecoder(r)
+// readAnswer finds the failure among the messages of a load or a pull, which have maxAnswer bytes in all, or at least more
+// for each. The containerd store reports one that it had while unpacking as if it were progress (moby,
+// daemon/containerd/image_exporter.go).
+func readAnswer(r io.Reader, more int64) error {
+	bounded := &io.LimitedReader{R: r, N: maxAnswer}
+	messages := json.NewDecoder(bounded)
 	for {
 		var m struct {
 			Stream      string `json:"stream"`
@@ -146,6 +160,7 @@ func readAnswer(r io.Reader) error {
 		if strings.HasPrefix(m.Stream, "Error unpacking") {
 			return saidError(m.Stream, nil)
 		}
+		bounded.N = max(bounded.N, more)
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync/atomic"
+	"sync"
 	"time"
 )
 
@@ -13,15 +13,20 @@ import (
 type Limits struct {
 	// Call bounds a question or an order that a daemon answers at once: inspect, list, tag, remove. 0 is a minute.
 	Call time.Duration
-	// Stall is how long the daemon may take no byte of an archive that is at hand. 0 is two minutes.
+	// Stall is how long the daemon may take no byte of what is at hand for it. 0 is two minutes.
 	Stall time.Duration
-	// Quiet is how long the daemon may say nothing once it has the whole archive. It says nothing while it unpacks, which
-	// takes many minutes for a large image on a slow disk. 0 is 20 minutes.
+	// Quiet is how long the daemon may say nothing once it has the whole archive, or wants nothing of what it pulls. It says
+	// nothing while it unpacks, which takes many minutes for a large image on a slow disk. 0 is 20 minutes.
 	Quiet time.Duration
+	// Contact is how long a daemon that is to pull may take to ask for the image. One that does not is sent the archive. 0
+	// is ten seconds.
+	Contact time.Duration
 }
 
 func (l Limits) withDefaults() Limits {
-	for limit, usual := range map[*time.Duration]time.Duration{&l.Call: time.Minute, &l.Stall: 2 * time.Minute, &l.Quiet: 20 * time.Minute} {
+	for limit, usual := range map[*time.Duration]time.Duration{
+		&l.Call: time.Minute, &l.Stall: 2 * time.Minute, &l.Quiet: 20 * time.Minute, &l.Contact: 10 * time.Second,
+	} {
 		if *limit == 0 {
 			*limit = usual
 		}
@@ -62,7 +67,9 @@ func (d *Docker) briefly(ctx context.Context, call func(context.Context) error) 
 type watch struct {
 	stalled, quiet *time.Timer
 	limits         Limits
-	sent           atomic.Bool
+
+	mu      sync.Mutex
+	waiting bool // for what the daemon says
 }
 
 func (d *Docker) watch(fail func(error)) *watch {
@@ -81,13 +88,33 @@ func (d *Docker) watch(fail func(error)) *watch {
 // stop ends the watch. Nothing of the load may run any more.
 func (w *watch) stop() {
 	w.stalled.Stop()
-	w.quiet.Stop()
+	w.wait(false)
 }
 
-// done says that the daemon has the whole archive.
-func (w *watch) done() {
-	w.sent.Store(true)
-	w.quiet.Reset(w.limits.Quiet)
+// wait says whether it is up to the daemon to say or to want something.
+func (w *watch) wait(waiting bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.waiting = waiting
+	w.quiet.Stop()
+	if waiting {
+		w.quiet.Reset(w.limits.Quiet)
+	}
+}
+
+// said begins the wait anew.
+func (w *watch) said() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.waiting {
+		w.quiet.Reset(w.limits.Quiet)
+	}
+}
+
+// layer is what a layer is written to that the daemon has asked for. It is waited for again when that is closed.
+func (w *watch) layer(to io.Writer) io.WriteCloser {
+	w.wait(false)
+	return watched{w, to}
 }
 
 // watched is a writer to the daemon.
@@ -103,6 +130,12 @@ func (w watched) Write(p []byte) (int, error) {
 	return w.w.Write(p)
 }
 
+// Close implements io.Closer: all is written.
+func (w watched) Close() error {
+	w.wait(true)
+	return nil
+}
+
 // heard is the daemon's answer.
 type heard struct {
 	*watch
@@ -112,8 +145,8 @@ type heard struct {
 // Read implements io.Reader.
 func (h heard) Read(p []byte) (int, error) {
 	n, err := h.r.Read(p)
-	if n > 0 && h.sent.Load() {
-		h.quiet.Reset(h.limits.Quiet)
+	if n > 0 {
+		h.said()
 	}
 	return n, err
 }

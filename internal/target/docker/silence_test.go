@@ -88,7 +88,7 @@ func TestADaemonThatStopsDuringALoadEndsTheLoad(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newEngine(t, false)
-			e.limits = test.limits
+			e.limits, e.way = test.limits, docker.Archive
 			ctx := t.Context()
 			e.load = func(w http.ResponseWriter, body io.Reader) bool {
 				test.load(w, body)

@@ -1,0 +1,67 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// Way is how the bytes of an image get into a daemon.
+type Way int
+
+const (
+	// Best is the faster of the two where it works, and else the other.
+	Best Way = iota
+	// Pull has the daemon pull from a registry in this process. It unpacks a layer while it gets the next ones. What a daemon
+	// can't pull is sent.
+	Pull
+	// Archive sends a "docker load". The daemon takes the whole of it before it unpacks any.
+	Archive
+)
+
+// worthPulling is the size of the layers, in bytes, from which on a pull is faster than an archive.
+const worthPulling = 1 << 20
+
+// bring gets the image into the daemon, proven whole. The temporary name that its layers may have there is for the caller to
+// remove, also where an error is returned.
+func (l load) bring(ctx context.Context, known bool) (temporary string, sent int64, err error) {
+	shared := sync.OnceValue(func() int { return l.shared(ctx) })
+	if l.pulls(known, shared) {
+		temporary, sent, err = l.pullProven(ctx)
+		if errors.Is(err, errUnreached) {
+			l.unreached.Store(true)
+		}
+		if err == nil || l.way == Pull || !isCurable(err) {
+			return temporary, sent, err
+		}
+	}
+	if l.daemon.containerd && l.img.Recompressed() {
+		temporary = l.img.Carrier().Digest.String() // the archive has it beside the root
+	}
+	again, err := l.sendProven(ctx, shared(), known)
+	return temporary, sent + again, err
+}
+
+// pulls says whether to try a pull. Its name is all that holds the image at first, so that one that the daemon knows already,
+// or will have no name for, is sent. Of a classic store, a pull gets all layers, while an archive can do without the first ones
+// that are there.
+func (l load) pulls(known bool, shared func() int) bool {
+	nameless := !l.daemon.containerd && l.img.Reference().Tag() == ""
+	switch {
+	case l.way == Archive, known, nameless, l.tooOldForZstd():
+		return false
+	case l.way == Pull:
+		return true
+	}
+	all := sizeFrom(l.img, 0)
+	if l.unreached.Load() || all < worthPulling {
+		return false
+	}
+	return l.daemon.containerd || sizeFrom(l.img, shared()) >= all/4*3
+}
+
+// isCurable says whether an archive may work where a pull failed.
+func isCurable(err error) bool {
+	said, ok := errors.AsType[*engineError](err)
+	return errors.Is(err, errUnreached) || errors.Is(err, errAbsent) || errors.Is(err, errBroken) || ok && !said.gone && !said.final
+}
