@@ -201,7 +201,7 @@ func isStoreFault(err error) bool {
 }
 
 func (b *batch) helpedByPull(ctx context.Context, j *job) bool {
-	return isStoreFault(j.err) && b.OnMiss == Pull && j.target.Target != (target.None{}) && ctx.Err() == nil
+	return (isStoreFault(j.err) || errors.Is(j.err, target.ErrRecompressed)) && b.OnMiss == Pull && j.target.Target != (target.None{}) && ctx.Err() == nil
 }
 
 // entry opens the entry and holds it to the pin.

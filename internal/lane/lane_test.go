@@ -15,6 +15,7 @@ import (
 
 	"github.com/pullonce/pullonce/internal/cachekey"
 	"github.com/pullonce/pullonce/internal/image"
+	"github.com/pullonce/pullonce/internal/image/recompress"
 	"github.com/pullonce/pullonce/internal/lane"
 	"github.com/pullonce/pullonce/internal/pin"
 	"github.com/pullonce/pullonce/internal/platform"
@@ -39,6 +40,7 @@ type memory struct {
 	unavailable  error
 	load         error
 	unresolvable bool
+	exact        bool // it takes no recompressed layers
 	panics       bool
 }
 
@@ -65,6 +67,9 @@ func (m *memory) Load(ctx context.Context, img image.Image) (target.Result, erro
 	}
 	if m.load != nil {
 		return target.Result{}, m.load
+	}
+	if m.exact && img.Recompressed() {
+		return target.Result{}, fmt.Errorf("%w: too old", target.ErrRecompressed)
 	}
 	if err := image.Encode(ctx, io.Discard, img); err != nil {
 		return target.Result{}, fmt.Errorf("sending %s: %w", ref, err)
@@ -210,6 +215,33 @@ func TestTargetThatFailsIsNotPulledFor(t *testing.T) {
 	require.Equal(t, "load", got.Problems[0].Kind)
 	require.Contains(t, got.Problems[0].Message, "redis:7: loading into memory: no space left on device")
 	require.Empty(t, b.registry.Log(), "another source does not help a full disk")
+}
+
+// A target that can't take recompressed layers gets the registry's own.
+func TestTargetThatNeedsTheRegistrysLayersIsPulledFor(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "redis:7")
+	b.options.Format = cachekey.V2
+	layers := recompress.New(recompress.Options{Dir: t.TempDir()})
+	t.Cleanup(func() { require.NoError(t, layers.Close()) })
+	done := prime.Run(t.Context(), prime.Options{
+		Items: lane.Items(b.options.Pins, linux, "", cachekey.V2), Store: b.store, Registry: b.options.Registry.(*registry.Client), Recompress: layers,
+	})
+	require.Equal(t, report.Success, done.Result, done.Problems)
+	b.target.exact = true
+	got := lane.Run(t.Context(), b.options)
+	require.Equal(t, report.Degraded, got.Result)
+	require.Equal(t, report.Registry, got.Images[0].Source)
+	require.Len(t, got.Problems, 1)
+	require.Equal(t, "layers", got.Problems[0].Kind)
+	require.Equal(t, "redis:7: pulled from the registry instead of the store: loading into memory: no layers recompressed with zstd: too old", got.Problems[0].Message)
+	require.Equal(t, "prime and load with layers: exact what such a target needs", got.Problems[0].Hint)
+
+	b.target.exact, b.target.images = false, map[string]string{}
+	b.registry.ResetLog()
+	got = lane.Run(t.Context(), b.options)
+	require.Equal(t, report.Success, got.Result, got.Problems)
+	require.Empty(t, b.registry.Log())
 }
 
 func TestUnavailableTargetIsSaidOnceAndNamesTheImages(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/pullonce/pullonce/internal/platform"
 	"github.com/pullonce/pullonce/internal/report"
 	"github.com/pullonce/pullonce/internal/store"
+	"github.com/pullonce/pullonce/internal/target"
 )
 
 // severity is that of an image that a lane could not have.
@@ -138,6 +139,8 @@ func classify(err error) (kind, hint string) {
 		return "miss", "prime must have run for the same pin, platform, key-salt and layers, into the same store"
 	case errors.Is(err, store.ErrCorrupt), errors.Is(err, image.ErrVerify):
 		return "corrupt", "prime with verify: full replaces the entry"
+	case errors.Is(err, target.ErrRecompressed):
+		return "layers", "prime and load with layers: exact what such a target needs"
 	case errors.Is(err, image.ErrRead), isStoreFault(err):
 		return "store", ""
 	default:

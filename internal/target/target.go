@@ -14,6 +14,10 @@ import (
 // for every image of a lane, so a lane says it once.
 var ErrUnavailable = errors.New("target unavailable")
 
+// ErrRecompressed says that a target can't do with recompressed layers what it must: the image as its registry has it may
+// help.
+var ErrRecompressed = errors.New("no layers recompressed with zstd")
+
 // Outcome is what a load came to.
 type Outcome string
 
@@ -43,7 +47,8 @@ type Target interface {
 	Platform(ctx context.Context) (platform.Platform, error)
 	// Load makes img answer to its reference and proves that it does. What is already there is not sent again, and no
 	// layer of it is read. On an error the names that the load made are gone again. Nothing there to load into is
-	// ErrUnavailable; bytes that fail their verification are image.ErrVerify.
+	// ErrUnavailable; bytes that fail their verification are image.ErrVerify; a recompressed image that it can't take is
+	// ErrRecompressed.
 	Load(ctx context.Context, img image.Image) (Result, error)
 }
 

@@ -252,6 +252,22 @@ func TestDaemonKilledDuringALoad(t *testing.T) {
 	require.NotContains(t, err.Error(), "\n")
 }
 
+func TestOldEngineIsSentNoRecompressedLayers(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t, false)
+	_, err := e.target().Load(t.Context(), newImage(t, imagetest.Options{Recompressed: true}))
+	require.ErrorIs(t, err, target.ErrRecompressed)
+	require.EqualError(t, err, "loading test:1 into Docker: no layers recompressed with zstd: Docker 99.1 is too old for them, 23.0 or later is needed")
+	require.Empty(t, e.images)
+
+	e = newEngine(t, false)
+	_, err = e.target().Load(t.Context(), newImage(t, imagetest.Options{}))
+	require.NoError(t, err)
+	result, err := e.target().Load(t.Context(), newImage(t, imagetest.Options{Recompressed: true}))
+	require.NoError(t, err)
+	require.Equal(t, target.Present, result.Outcome, "what is there need not be read")
+}
+
 func TestOldEngineAndZstd(t *testing.T) {
 	t.Parallel()
 	parts := imagetest.Parts(t, imagetest.Options{})

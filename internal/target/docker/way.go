@@ -3,7 +3,11 @@ package docker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
+
+	"github.com/pullonce/pullonce/internal/oneline"
+	"github.com/pullonce/pullonce/internal/target"
 )
 
 // Way is how the bytes of an image get into a daemon.
@@ -25,6 +29,9 @@ const worthPulling = 1 << 20
 // bring gets the image into the daemon, proven whole. The temporary name that its layers may have there is for the caller to
 // remove, also where an error is returned.
 func (l load) bring(ctx context.Context, known bool) (temporary string, sent int64, err error) {
+	if l.img.Recompressed() && l.tooOldForZstd() {
+		return "", 0, fmt.Errorf("%w: Docker %s is too old for them, 23.0 or later is needed", target.ErrRecompressed, oneline.Of(l.daemon.version))
+	}
 	shared := sync.OnceValue(func() int { return l.shared(ctx) })
 	if l.pulls(known, shared) {
 		temporary, sent, err = l.pullProven(ctx)

@@ -80,6 +80,9 @@ func (p *Podman) Load(ctx context.Context, img image.Image) (target.Result, erro
 	if err != nil {
 		return target.Result{}, err
 	}
+	if img.Recompressed() && img.Reference().Digest() != "" {
+		return target.Result{}, fmt.Errorf("loading %s into podman: %w: podman would answer to no digest of the image", img.Reference().Familiar(), target.ErrRecompressed)
+	}
 	return t.Load(ctx, img)
 }
 

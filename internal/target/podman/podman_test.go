@@ -117,7 +117,8 @@ func (f *fake) load(_ []string, stdin []byte) (command.Output, error) {
 	return command.Output{Stdout: "Loaded image: sha256:" + id + "\n"}, nil
 }
 
-// readArchive is the name that an archive gives its image, the root and the id.
+// readArchive is the name that an archive gives its image, the root and the id. Podman takes no OCI layout with several
+// descriptors; it reads Docker's form of the archive then, which has no root.
 func readArchive(t *testing.T, data []byte) (name, root, id string) {
 	t.Helper()
 	members := map[string][]byte{}
@@ -132,9 +133,14 @@ func readArchive(t *testing.T, data []byte) (name, root, id string) {
 	}
 	var index ocispec.Index
 	require.NoError(t, json.Unmarshal(members["index.json"], &index))
-	require.Len(t, index.Manifests, 1)
-	var list []struct{ Config string }
+	var list []struct {
+		Config   string
+		RepoTags []string
+	}
 	require.NoError(t, json.Unmarshal(members["manifest.json"], &list))
+	if len(index.Manifests) > 1 {
+		return strings.Join(list[0].RepoTags, ""), "", filepath.Base(list[0].Config)
+	}
 	only := index.Manifests[0]
 	return only.Annotations["io.containerd.image.name"], only.Digest.String(), filepath.Base(list[0].Config)
 }
@@ -244,6 +250,26 @@ func TestLoad(t *testing.T) {
 			require.Equal(t, test.calls, f.calls())
 			require.Equal(t, test.names, f.state())
 		})
+	}
+}
+
+// Of an image whose layers are not those that its manifest lists, podman keeps no digest of the registry's.
+func TestRecompressedImageIsLoadedByTagAlone(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	img := imagetest.New(t, imagetest.Options{Recompressed: true, Index: true})
+	f.label("new", img)
+	result, err := f.target().Load(t.Context(), img)
+	require.NoError(t, err)
+	require.Equal(t, target.Loaded, result.Outcome)
+	require.Equal(t, map[string]string{tag: "new.id"}, f.state())
+
+	for _, o := range []imagetest.Options{{Recompressed: true, Digest: true}, {Recompressed: true, ByDigest: true}} {
+		f := newFake(t)
+		_, err := f.target().Load(t.Context(), imagetest.New(t, o))
+		require.ErrorIs(t, err, target.ErrRecompressed)
+		require.ErrorContains(t, err, "podman would answer to no digest of the image")
+		require.Empty(t, f.calls())
 	}
 }
 
