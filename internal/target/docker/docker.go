@@ -37,6 +37,8 @@ type Options struct {
 	Getenv func(string) string
 	// Timeout bounds the first question to the daemon. 0 is DefaultTimeout.
 	Timeout time.Duration
+	// ReadsZstd says that what listens reads layers in zstd, whatever version of the API it speaks: it is no Docker.
+	ReadsZstd bool
 	// Way is how images get into the daemon, Best where it is zero.
 	Way Way
 	// Limits bound what follows. A load as a whole is not bounded: it takes what it takes, as long as it goes on.
@@ -50,6 +52,7 @@ type Docker struct {
 	timeout  time.Duration
 	limits   Limits
 	way      Way
+	zstd     bool
 	known    atomic.Pointer[daemon]
 	// unreached remembers that the daemon can't pull from this process.
 	unreached atomic.Bool
@@ -74,7 +77,7 @@ func New(opts Options) (*Docker, error) {
 	if timeout == 0 {
 		timeout = DefaultTimeout
 	}
-	return &Docker{endpoint: e, api: api, timeout: timeout, way: opts.Way, limits: opts.Limits.withDefaults()}, nil
+	return &Docker{endpoint: e, api: api, timeout: timeout, way: opts.Way, zstd: opts.ReadsZstd, limits: opts.Limits.withDefaults()}, nil
 }
 
 // Close lets go of idle connections. Loads that run are not touched.

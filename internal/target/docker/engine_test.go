@@ -43,8 +43,9 @@ type engine struct {
 	// hangs, if set, says which calls are never answered.
 	hangs func(call string) bool
 	// limits and way are those of the target.
-	limits docker.Limits
-	way    docker.Way
+	limits    docker.Limits
+	way       docker.Way
+	readsZstd bool
 
 	mu     sync.Mutex
 	calls  []string
@@ -79,7 +80,7 @@ func (e *engine) target() *docker.Docker {
 	require.NoError(e.t, server.Listener.Close())
 	server.Listener = listener
 	server.Start()
-	d, err := docker.New(docker.Options{Host: "unix://" + socket, Limits: e.limits, Way: e.way})
+	d, err := docker.New(docker.Options{Host: "unix://" + socket, Limits: e.limits, Way: e.way, ReadsZstd: e.readsZstd})
 	require.NoError(e.t, err)
 	e.t.Cleanup(func() {
 		require.NoError(e.t, d.Close())

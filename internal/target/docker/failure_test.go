@@ -266,6 +266,12 @@ func TestOldEngineIsSentNoRecompressedLayers(t *testing.T) {
 	result, err := e.target().Load(t.Context(), newImage(t, imagetest.Options{Recompressed: true}))
 	require.NoError(t, err)
 	require.Equal(t, target.Present, result.Outcome, "what is there need not be read")
+
+	e = newEngine(t, false)
+	e.readsZstd = true
+	result, err = e.target().Load(t.Context(), newImage(t, imagetest.Options{Recompressed: true}))
+	require.NoError(t, err)
+	require.Equal(t, target.Loaded, result.Outcome, "what is no Docker may be able to")
 }
 
 func TestOldEngineAndZstd(t *testing.T) {

@@ -82,7 +82,7 @@ func (l load) sending() (img image.Image, id string, err error) {
 // with API 1.42.
 func (l load) tooOldForZstd() bool {
 	zstd := func(layer image.Layer) bool { return strings.HasSuffix(layer.Descriptor.MediaType, "+zstd") }
-	return versions.LessThan(l.api.ClientVersion(), "1.42") && slices.ContainsFunc(l.img.Layers(), zstd)
+	return !l.zstd && versions.LessThan(l.api.ClientVersion(), "1.42") && slices.ContainsFunc(l.img.Layers(), zstd)
 }
 
 // aboutZstd adds to what an engine says that is too old for the image's layers.
@@ -151,6 +151,8 @@ func readAnswer(r io.Reader, more int64) error {
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
+		case errors.Is(err, io.ErrUnexpectedEOF) && bounded.N > 0:
+			return &engineError{text: "the connection to the daemon broke, in the middle of its answer", gone: true, cause: err}
 		case err != nil:
 			return &engineError{text: "its answer broke off: " + oneline.Of(err.Error()), gone: true, cause: err}
 		}

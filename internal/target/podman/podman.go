@@ -139,7 +139,7 @@ func (p *Podman) service(ctx context.Context, host, tried string) (target.Target
 			return nil, fmt.Errorf("%w: %s%s", target.ErrUnavailable, tried, problem)
 		}
 	}
-	return docker.New(docker.Options{Host: host, Timeout: p.opts.Timeout})
+	return docker.New(docker.Options{Host: host, Timeout: p.opts.Timeout, ReadsZstd: true})
 }
 
 func daemon() socket.Daemon { return socket.Daemon{Name: "podman", Setting: "CONTAINER_HOST"} }
