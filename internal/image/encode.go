@@ -22,7 +22,9 @@ func (img Image) encodeLayers(ctx context.Context, w io.Writer, first int) error
 		return err
 	}
 	buf := make([]byte, copyBuffer)
-	for _, s := range img.from(first) {
+	layers := img.from(first)
+	img.announce(layers)
+	for _, s := range layers {
 		if err := img.encodeLayer(ctx, w, s, buf); err != nil {
 			return err
 		}

@@ -16,7 +16,9 @@ import (
 // were verified when img was made.
 func Verify(ctx context.Context, img Image) error {
 	buf := make([]byte, copyBuffer)
-	for _, s := range img.stored() {
+	layers := img.stored()
+	img.announce(layers)
+	for _, s := range layers {
 		if err := img.copyLayer(ctx, io.Discard, s.layer, buf); err != nil {
 			return err
 		}

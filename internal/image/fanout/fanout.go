@@ -113,7 +113,10 @@ type branch struct {
 	late, gone bool
 }
 
-var _ image.Source = (*branch)(nil)
+var (
+	_ image.Source    = (*branch)(nil)
+	_ image.Announcer = (*branch)(nil)
+)
 
 // Blob implements image.Source. It waits for the others to want the blob as well, or to be gone. A blob that the
 // others have had already is read for this branch alone.
@@ -123,6 +126,13 @@ func (b *branch) Blob(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser,
 		return b.group.source.Blob(ctx, d)
 	}
 	return given, err
+}
+
+// Announce implements image.Announcer. All shares are read in one order, so that what one of them is to read is what comes.
+func (b *branch) Announce(blobs []ocispec.Descriptor) {
+	if announcer, ok := b.group.source.(image.Announcer); ok {
+		announcer.Announce(blobs)
+	}
 }
 
 // join takes part in the next read of the blob; nil means that there is none.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
@@ -16,13 +17,18 @@ const maxAhead = 6
 // each chunk that is read ahead, and the one that each reader has in any case, take a buffer for what comes and one for
 // what is made of it, of 2 MiB each. Safe for concurrent use.
 type budget struct {
+	total   int // chunks to read ahead
 	ahead   *semaphore.Weighted
+	readers atomic.Int32
 	buffers chan []byte
 }
 
 func newBudget(ahead int) *budget {
-	return &budget{ahead: semaphore.NewWeighted(int64(ahead)), buffers: make(chan []byte, 2*(ahead+2))}
+	return &budget{total: ahead, ahead: semaphore.NewWeighted(int64(ahead)), buffers: make(chan []byte, 2*(ahead+2))}
 }
+
+// share is how far each reader may read ahead, so that one whose bytes are consumed slowly leaves something to the others.
+func (b *budget) share() int { return max(1, b.total/max(1, int(b.readers.Load()))) }
 
 // buffer is an empty buffer with room for a chunk or a frame.
 func (b *budget) buffer() []byte {
@@ -51,22 +57,25 @@ type pieces interface {
 	piece(ctx context.Context, i int, buf []byte) ([]byte, error)
 }
 
-// aheadReader reads pieces in their order and gets the next ones while one is consumed. It starts without, and reads
-// ahead twice as far each time another piece is wanted: a reader that wants only a little fetches only a little.
+// aheadReader reads pieces in their order and gets the next ones while one is consumed. Unless it is told that all are
+// wanted it starts without, and reads ahead twice as far each time another piece is asked for: a reader that wants only a
+// little fetches only a little.
 type aheadReader struct {
 	ctx    context.Context // of the pieces under way
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 	group  errgroup.Group
 	budget *budget
+	clear  func() bool // frees some of the budget, where there is something to free
 	source pieces
 
-	next, last int // the piece to fetch next, and the one behind the last
-	window     int
+	next, last int  // the piece to fetch next, and the one behind the last
+	window     int  // how many are read ahead
 	alone      bool // whether a piece has the place that every reader has, budget or not
 	current    *pending
 	pending    []*pending // what comes after the current one
 	left       []byte     // of the current one
 	err        error
+	closed     bool
 }
 
 // pending is a piece under way.
@@ -79,9 +88,10 @@ type pending struct {
 }
 
 // newAheadReader reads the pieces from first to before last.
-func newAheadReader(ctx context.Context, b *budget, source pieces, first, last int) *aheadReader {
-	ctx, cancel := context.WithCancel(ctx)
-	return &aheadReader{ctx: ctx, cancel: cancel, budget: b, source: source, next: first, last: last}
+func newAheadReader(ctx context.Context, r *Reader, source pieces, first, last int) *aheadReader {
+	ctx, cancel := context.WithCancelCause(ctx)
+	r.budget.readers.Add(1)
+	return &aheadReader{ctx: ctx, cancel: cancel, budget: r.budget, clear: r.parking.clear, source: source, next: first, last: last}
 }
 
 // Read implements io.Reader.
@@ -119,9 +129,9 @@ func (r *aheadReader) advance() error {
 
 // order sends for the next pieces: one in any case, more as far as window and budget go.
 func (r *aheadReader) order() {
-	for r.next < r.last && len(r.pending) <= r.window {
+	for r.next < r.last && len(r.pending) <= min(r.window, r.budget.share()) {
 		paid := r.alone
-		if paid && !r.budget.ahead.TryAcquire(1) {
+		if paid && !r.pay() {
 			break
 		}
 		r.alone = true
@@ -136,6 +146,11 @@ func (r *aheadReader) order() {
 		})
 	}
 	r.window = min(max(2*r.window, 1), maxAhead)
+}
+
+// pay takes a part of the budget, if need be from those who only keep it.
+func (r *aheadReader) pay() bool {
+	return r.budget.ahead.TryAcquire(1) || r.clear() && r.budget.ahead.TryAcquire(1)
 }
 
 // piece gets piece i. A panic becomes an error of that piece: where it runs nobody else can catch it, and it would end
@@ -162,9 +177,13 @@ func (r *aheadReader) release(p *pending) {
 	}
 }
 
-// Close ends what is under way and waits for that.
+// Close ends what is under way and waits for that. Twice is fine.
 func (r *aheadReader) Close() error {
-	r.cancel()
+	if !r.closed {
+		r.closed = true
+		r.budget.readers.Add(-1)
+	}
+	r.cancel(io.ErrClosedPipe)
 	_ = r.group.Wait() // no piece returns an error: it holds it
 	r.release(r.current)
 	for _, p := range r.pending {

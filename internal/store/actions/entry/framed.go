@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 
 	"github.com/pullonce/pullonce/internal/image"
 	"github.com/pullonce/pullonce/internal/store"
@@ -12,30 +13,32 @@ import (
 
 // framed is the archive in an entry of ours.
 type framed struct {
-	ctx    context.Context // of Open: reads of the head have none of their own
+	source
 	reader *Reader
 	blob   Blob
 	prefix []byte
 	frames []frame
 	offset int64 // of the archive in the tar
+
+	mu        sync.Mutex
+	announced []image.Extent
 }
 
 var (
-	_ io.ReaderAt  = (*framed)(nil)
-	_ image.Ranger = (*framed)(nil)
-	_ image.Headed = (*framed)(nil)
+	_ io.ReaderAt       = (*framed)(nil)
+	_ image.Ranger      = (*framed)(nil)
+	_ image.Headed      = (*framed)(nil)
+	_ image.Foresighted = (*framed)(nil)
 )
 
 // openFramed reads the index, whose frame has so many bytes, and the head of the tar.
 func (r *Reader) openFramed(ctx context.Context, b Blob, prefix []byte, key string, size int64) (*framed, int64, error) {
-	f := &framed{ctx: ctx, reader: r, blob: b, prefix: prefix}
+	f := &framed{reader: r, blob: b, prefix: prefix}
+	f.source = source{ctx: ctx, parking: &r.parking, reach: blockSize - 1, start: f.start} // no more than padding is passed
 	if err := f.readIndex(size); err != nil {
 		return nil, 0, err
 	}
-	head, err := f.open(ctx, 0, f.end())
-	if err != nil {
-		return nil, 0, err
-	}
+	head := newAheadReader(ctx, r, f, 0, len(f.frames))
 	defer head.Close()
 	offset, n, err := member(head, key)
 	if err != nil {
@@ -45,6 +48,7 @@ func (r *Reader) openFramed(ctx context.Context, b Blob, prefix []byte, key stri
 		return nil, 0, fmt.Errorf("%w: the archive ends at %d, the entry at %d", store.ErrCorrupt, offset+n, f.end())
 	}
 	f.offset = offset
+	context.AfterFunc(ctx, func() { r.parking.drop(&f.source) })
 	return f, n, nil
 }
 
@@ -70,29 +74,63 @@ func (f *framed) end() int64 { return f.frames[len(f.frames)-1].end() }
 // HeadSize implements image.Headed: the frames that hold the head are its alone.
 func (f *framed) HeadSize() int64 { return f.frames[0].end() - f.offset }
 
-// ReadAt implements io.ReaderAt.
+// ReadAt implements io.ReaderAt. It is for the head.
 func (f *framed) ReadAt(p []byte, off int64) (int, error) {
-	rc, err := f.Range(f.ctx, off, int64(len(p)))
-	if err != nil {
+	n := int64(len(p))
+	if err := f.check(off, n); err != nil {
 		return 0, err
 	}
-	defer rc.Close()
-	return io.ReadFull(rc, p)
+	c := f.cursor(f.offset+off, f.offset+off+n)
+	defer c.Close()
+	return io.ReadFull(&section{r: c, skip: f.offset + off - c.at, left: n}, p)
 }
 
 // Range implements image.Ranger.
 func (f *framed) Range(ctx context.Context, off, n int64) (io.ReadCloser, error) {
-	return f.open(ctx, f.offset+off, f.offset+off+n)
+	if err := f.check(off, n); err != nil {
+		return nil, err
+	}
+	return f.open(ctx, f.offset+off, n)
 }
 
-// open reads the tar from one offset to another.
-func (f *framed) open(ctx context.Context, from, to int64) (io.ReadCloser, error) {
-	first, last := f.frameAt(from), f.frameAt(to-1)
-	if from < 0 || from > to || last == len(f.frames) {
-		return nil, fmt.Errorf("%w: no bytes from %d to %d in %d", store.ErrCorrupt, from, to, f.end())
+// check refuses what is not in the archive.
+func (f *framed) check(off, n int64) error {
+	if off < 0 || n < 0 || f.offset+off+n > f.end() {
+		return fmt.Errorf("%w: no %d bytes from %d on in %d", store.ErrCorrupt, n, off, f.end()-f.offset)
 	}
-	ahead := newAheadReader(ctx, f.reader.budget, f, first, last+1)
-	return &section{closer: ahead, r: ahead, skip: from - f.frames[first].from, left: to - from}, nil
+	return nil
+}
+
+// Announce implements image.Foresighted.
+func (f *framed) Announce(extents []image.Extent) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.announced = extents
+}
+
+// start opens a cursor for n bytes, and for what comes behind them as far as that is announced.
+func (f *framed) start(at, n int64) (*cursor, error) {
+	return f.cursor(at, max(at+n, f.offset+f.foreseen(at-f.offset))), nil
+}
+
+// foreseen is where what is announced to be read from off on ends; 0 is nothing.
+func (f *framed) foreseen(off int64) (end int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, e := range f.announced {
+		if e.Off == off || e.Off == end && end > 0 {
+			end = e.Off + e.N
+		}
+	}
+	return end
+}
+
+// cursor reads the tar from the frame that holds one byte to the one in front of another.
+func (f *framed) cursor(from, to int64) *cursor {
+	first, last := f.frameAt(from), f.frameAt(to-1)
+	ahead := newAheadReader(f.ctx, f.reader, f, first, min(last+1, len(f.frames)))
+	ahead.window = maxAhead
+	return &cursor{of: &f.source, r: ahead, at: f.frames[first].from, end: to, ahead: ahead}
 }
 
 // frameAt is the frame that holds the byte at off.
@@ -136,7 +174,6 @@ func (r *Reader) unpack(packed, buf []byte, size int) ([]byte, error) {
 
 // section is so many bytes of a reader, after some that are skipped.
 type section struct {
-	closer     io.Closer
 	r          io.Reader
 	skip, left int64
 }
@@ -156,9 +193,6 @@ func (s *section) Read(p []byte) (int, error) {
 	s.left -= int64(n)
 	return n, noEOF(err)
 }
-
-// Close closes what is beneath.
-func (s *section) Close() error { return s.closer.Close() }
 
 // noEOF makes an end that comes too early an error.
 func noEOF(err error) error {

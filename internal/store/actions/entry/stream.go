@@ -4,8 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
-	"sync"
+	"math"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -13,22 +12,19 @@ import (
 	"github.com/pullonce/pullonce/internal/store"
 )
 
-const (
-	// streamHead is how much of an archive is read at first where it is compressed as a whole, in bytes.
-	streamHead = 64 << 10
-	// maxParked is how many streams stay open between two layers: as many as images are read at once, as a rule.
-	maxParked = 4
-)
+// streamHead is how much of an archive is read at first where it is compressed as a whole, in bytes.
+const streamHead = 64 << 10
 
 // streamed is the archive in an entry that actions/cache has written: one compressed stream, readable from its start
 // only. Layers are read in order by nearly everyone who reads them, so that one stream serves them all, and whoever
 // goes back starts anew. The other way, a copy of the whole on disk, would cost a lane that much disk beside the
 // daemon's own copy, and the time until the last byte is there.
 type streamed struct {
-	ctx    context.Context // of Open: streams outlive the reading of one layer
+	source
 	reader *Reader
-	source prefixed
+	packed prefixed
 	offset int64 // of the archive in the tar
+	end    int64 // of its last layer
 }
 
 var (
@@ -39,8 +35,9 @@ var (
 
 // openStream reads the head of the tar.
 func (r *Reader) openStream(ctx context.Context, b Blob, prefix []byte, key string) (*streamed, int64, error) {
-	s := &streamed{ctx: ctx, reader: r, source: prefixed{b, prefix}}
-	c, err := s.start()
+	s := &streamed{reader: r, packed: prefixed{b, prefix}, end: math.MaxInt64}
+	s.source = source{ctx: ctx, parking: &r.parking, reach: math.MaxInt64, start: s.start}
+	c, err := s.start(0, 0)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -49,8 +46,8 @@ func (r *Reader) openStream(ctx context.Context, b Blob, prefix []byte, key stri
 	if err != nil {
 		return nil, 0, err
 	}
-	s.offset = offset
-	context.AfterFunc(ctx, func() { r.parking.drop(s) })
+	s.offset, s.end = offset, offset+size-trailerSize
+	context.AfterFunc(ctx, func() { r.parking.drop(&s.source) })
 	return s, size, nil
 }
 
@@ -59,140 +56,46 @@ func (s *streamed) HeadSize() int64 { return streamHead }
 
 // ReadAt implements io.ReaderAt. It is for the head and begins a stream each time, which costs little there.
 func (s *streamed) ReadAt(p []byte, off int64) (int, error) {
-	c, err := s.start()
+	c, err := s.start(0, 0)
 	if err != nil {
 		return 0, err
 	}
 	defer c.Close()
-	return io.ReadFull(&section{closer: c, r: c, skip: s.offset + off, left: int64(len(p))}, p)
+	return io.ReadFull(&section{r: c, skip: s.offset + off, left: int64(len(p))}, p)
 }
 
 // Range implements image.Ranger.
 func (s *streamed) Range(ctx context.Context, off, n int64) (io.ReadCloser, error) {
-	c := s.reader.parking.take(s, s.offset+off)
-	if c == nil {
-		var err error
-		if c, err = s.start(); err != nil {
-			return nil, err
-		}
-	}
-	lent := &lent{cursor: c, keep: context.AfterFunc(ctx, c.cancel)}
-	lent.section = section{r: c, skip: s.offset + off - c.at, left: n}
-	return lent, nil
+	return s.open(ctx, s.offset+off, n)
 }
 
 // start opens a stream at the first byte of the tar.
-func (s *streamed) start() (*cursor, error) {
-	packed := &counter{r: newAheadReader(s.ctx, s.reader.budget, s.source, 0, s.source.pieces())}
-	plain, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
-	if err != nil {
+func (s *streamed) start(_, _ int64) (*cursor, error) {
+	ahead := newAheadReader(s.ctx, s.reader, s.packed, 0, s.packed.pieces())
+	u := &unpacked{packed: &counter{r: ahead}}
+	var err error
+	if u.plain, err = zstd.NewReader(u.packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow)); err != nil {
 		return nil, fmt.Errorf("making the decompressor: %w", err)
 	}
-	return &cursor{of: s, packed: packed, plain: plain}, nil
+	return &cursor{of: &s.source, r: u, end: s.end, ahead: ahead, closer: u.plain.Close}, nil
 }
 
-// cursor is a stream that stands at some byte of the tar.
-type cursor struct {
-	of     *streamed
+// unpacked is what a stream decompresses to.
+type unpacked struct {
 	packed *counter
 	plain  *zstd.Decoder
-	at     int64
 }
 
 // Read implements io.Reader. What does not decompress is store.ErrCorrupt.
-func (c *cursor) Read(p []byte) (int, error) {
-	n, err := c.plain.Read(p)
-	c.at += int64(n)
+func (u *unpacked) Read(p []byte) (int, error) {
+	n, err := u.plain.Read(p)
 	switch {
 	case err == nil, err == io.EOF:
 		return n, err
-	case c.packed.err != nil:
-		return n, c.packed.err
+	case u.packed.err != nil:
+		return n, u.packed.err
 	}
 	return n, fmt.Errorf("%w: %w", store.ErrCorrupt, err)
-}
-
-func (c *cursor) ahead() *aheadReader { return c.packed.r.(*aheadReader) }
-
-// cancel ends the reads under way.
-func (c *cursor) cancel() { c.ahead().cancel() }
-
-// Close ends the stream.
-func (c *cursor) Close() error {
-	c.plain.Close()
-	return c.ahead().Close()
-}
-
-// lent is a cursor in use for one range.
-type lent struct {
-	section
-	cursor *cursor
-	keep   func() bool // says whether the context of the range has not ended it
-	once   sync.Once
-}
-
-// Close gives the cursor back to go on from there, where it is good for that.
-func (l *lent) Close() error {
-	l.once.Do(func() {
-		if l.keep() && l.left == 0 {
-			l.cursor.of.reader.parking.park(l.cursor)
-			return
-		}
-		l.cursor.Close()
-	})
-	return nil
-}
-
-// parking keeps the streams that nobody reads at the moment. Safe for concurrent use.
-type parking struct {
-	mu      sync.Mutex
-	cursors []*cursor // the one parked last at the end
-}
-
-// take gives the cursor of s that has the shortest way to the byte at, or nil.
-func (p *parking) take(s *streamed, at int64) *cursor {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	best := -1
-	for i, c := range p.cursors {
-		if c.of == s && c.at <= at && (best < 0 || c.at > p.cursors[best].at) {
-			best = i
-		}
-	}
-	if best < 0 {
-		return nil
-	}
-	c := p.cursors[best]
-	p.cursors = slices.Delete(p.cursors, best, best+1)
-	return c
-}
-
-// park keeps c, and ends the one that was kept longest where there are too many, or c itself where nobody can ask for it.
-func (p *parking) park(c *cursor) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if c.of.ctx.Err() != nil {
-		c.Close()
-		return
-	}
-	if len(p.cursors) == maxParked {
-		p.cursors[0].Close()
-		p.cursors = slices.Delete(p.cursors, 0, 1)
-	}
-	p.cursors = append(p.cursors, c)
-}
-
-// drop ends the streams of s.
-func (p *parking) drop(s *streamed) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.cursors = slices.DeleteFunc(p.cursors, func(c *cursor) bool {
-		if c.of != s {
-			return false
-		}
-		c.Close()
-		return true
-	})
 }
 
 // prefixed are the compressed bytes: the prefix, which is at hand, and chunks of what follows.
