@@ -2,7 +2,6 @@ package audit_test
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,41 +13,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pullonce/pullonce/internal/audit"
+	"github.com/pullonce/pullonce/internal/goldentest"
 	"github.com/pullonce/pullonce/internal/pin"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // TestGolden audits each archive in testdata and compares what came of it with the golden file beside it. The members
 // "pins", "stdin", "paths", "image-paths", "allow-registries" and "env" are the options; all others are files, which are
 // audited if "paths" is not there.
 func TestGolden(t *testing.T) {
 	t.Parallel()
-	archives, err := filepath.Glob("testdata/*.txtar")
-	require.NoError(t, err)
-	require.NotEmpty(t, archives)
-	goldens, err := filepath.Glob("testdata/*.golden")
-	require.NoError(t, err)
-	if !*update {
-		require.Len(t, goldens, len(archives), "one golden file for each archive and none besides")
-	}
-	for _, archive := range archives {
-		name := strings.TrimSuffix(filepath.Base(archive), ".txtar")
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			parsed, err := txtar.ParseFile(archive)
-			require.NoError(t, err)
-			got := describe(audit.Run(options(t, parsed)))
-			golden := filepath.Join("testdata", name+".golden")
-			if *update {
-				require.NoError(t, os.WriteFile(golden, []byte(got), 0o644))
-			}
-			want, err := os.ReadFile(golden)
-			require.NoError(t, err)
-			require.Equal(t, string(want), got)
-			require.LessOrEqual(t, strings.Count(got, "\n"), 60, "a golden file is read by people")
-		})
-	}
+	goldentest.Archives(t, func(t *testing.T, archive *txtar.Archive) string {
+		return describe(audit.Run(options(t, archive)))
+	})
 }
 
 // TestEveryKindIsInAGolden holds the goldens to all kinds of findings.

@@ -1,9 +1,7 @@
 package cachekey_test
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -11,11 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pullonce/pullonce/internal/cachekey"
+	"github.com/pullonce/pullonce/internal/goldentest"
 	"github.com/pullonce/pullonce/internal/platform"
 	"github.com/pullonce/pullonce/internal/reference"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 const (
 	one = "@sha256:1111111111111111111111111111111111111111111111111111111111111111"
@@ -48,12 +45,7 @@ func TestKeysAreFrozen(t *testing.T) {
 		}
 	}
 	fmt.Fprintf(&b, "all of them\n  %s\nthe first\n  %s\n", cachekey.Set(keys), cachekey.Set(keys[:1]))
-	if *update {
-		require.NoError(t, os.WriteFile("testdata/keys.golden", []byte(b.String()), 0o644))
-	}
-	want, err := os.ReadFile("testdata/keys.golden")
-	require.NoError(t, err)
-	require.Equal(t, string(want), b.String())
+	goldentest.Equal(t, "testdata/keys.golden", b.String())
 }
 
 func TestKeyChangesWithEachOfItsInputs(t *testing.T) {

@@ -5,10 +5,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -19,11 +17,10 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pullonce/pullonce/internal/goldentest"
 	"github.com/pullonce/pullonce/internal/image"
 	"github.com/pullonce/pullonce/internal/image/imagetest"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // shapes are the kinds of image that an archive may hold.
 var shapes = map[string]imagetest.Options{
@@ -84,13 +81,7 @@ func TestArchiveIsFrozen(t *testing.T) {
 		}
 		fmt.Fprintf(&got, "-- the whole\n%s\n", digest.FromBytes(data))
 		golden := filepath.Join("testdata", "archive", strings.NewReplacer(" ", "-", ",", "").Replace(name)+".golden")
-		if *update {
-			require.NoError(t, os.MkdirAll(filepath.Dir(golden), 0o755))
-			require.NoError(t, os.WriteFile(golden, []byte(got.String()), 0o644))
-		}
-		want, err := os.ReadFile(golden)
-		require.NoError(t, err)
-		require.Equal(t, string(want), got.String())
+		goldentest.Equal(t, golden, got.String())
 	}
 }
 

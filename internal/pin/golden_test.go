@@ -2,51 +2,24 @@ package pin_test
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
 
 	"github.com/rogpeppe/go-internal/txtar"
-	"github.com/stretchr/testify/require"
 
+	"github.com/pullonce/pullonce/internal/goldentest"
 	"github.com/pullonce/pullonce/internal/pin"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // TestGolden loads each archive in testdata and compares what came of it with the golden file beside it. The members
 // "paths", "images" and "env" are the options, all others are files.
 func TestGolden(t *testing.T) {
 	t.Parallel()
-	archives, err := filepath.Glob("testdata/*.txtar")
-	require.NoError(t, err)
-	require.NotEmpty(t, archives)
-	goldens, err := filepath.Glob("testdata/*.golden")
-	require.NoError(t, err)
-	if !*update {
-		require.Len(t, goldens, len(archives), "one golden file for each archive and none besides")
-	}
-	for _, archive := range archives {
-		name := strings.TrimSuffix(filepath.Base(archive), ".txtar")
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			parsed, err := txtar.ParseFile(archive)
-			require.NoError(t, err)
-			got := describe(pin.Load(options(parsed)))
-			golden := filepath.Join("testdata", name+".golden")
-			if *update {
-				require.NoError(t, os.WriteFile(golden, []byte(got), 0o644))
-			}
-			want, err := os.ReadFile(golden)
-			require.NoError(t, err)
-			require.Equal(t, string(want), got)
-			require.LessOrEqual(t, strings.Count(got, "\n"), 60, "a golden file is read by people")
-		})
-	}
+	goldentest.Archives(t, func(_ *testing.T, archive *txtar.Archive) string {
+		return describe(pin.Load(options(archive)))
+	})
 }
 
 func options(archive *txtar.Archive) pin.Options {

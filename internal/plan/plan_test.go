@@ -2,20 +2,17 @@ package plan_test
 
 import (
 	"encoding/json"
-	"flag"
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/pullonce/pullonce/internal/cachekey"
+	"github.com/pullonce/pullonce/internal/goldentest"
 	"github.com/pullonce/pullonce/internal/pin"
 	"github.com/pullonce/pullonce/internal/plan"
 	"github.com/pullonce/pullonce/internal/platform"
 	"github.com/pullonce/pullonce/internal/reference"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 var (
 	amd64 = platform.Platform{OS: "linux", Architecture: "amd64"}
@@ -55,12 +52,7 @@ func TestPlanAsOutputs(t *testing.T) {
 	}{p.Images(), p.Keys(), p.Key(), p.Path(), p.Count(), p.Matrix()}, "", " ")
 	require.NoError(t, err)
 	got = append(got, '\n')
-	if *update {
-		require.NoError(t, os.WriteFile("testdata/outputs.golden", got, 0o644))
-	}
-	want, err := os.ReadFile("testdata/outputs.golden")
-	require.NoError(t, err)
-	require.Equal(t, string(want), string(got))
+	goldentest.Equal(t, "testdata/outputs.golden", string(got))
 }
 
 func TestPlanAsJSON(t *testing.T) {

@@ -1,20 +1,15 @@
 package registry_test
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
+	"github.com/pullonce/pullonce/internal/goldentest"
 	"github.com/pullonce/pullonce/internal/registry"
 )
-
-var update = flag.Bool("update", false, "write docs/faults.md anew")
 
 const docsIntro = `# Faults and outcomes
 
@@ -42,13 +37,7 @@ func TestDocsSayWhatTheTablesSay(t *testing.T) {
 	t.Parallel()
 	page := docsIntro + classTable() + docsOutcomes + faultTable()
 	path := filepath.Join("..", "..", "docs", "faults.md")
-	if *update {
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.NoError(t, os.WriteFile(path, []byte(page), 0o644))
-	}
-	written, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, page, string(written), "write it anew with -update")
+	goldentest.Equal(t, path, page)
 }
 
 func classTable() string {

@@ -3,8 +3,6 @@ package report_test
 import (
 	"encoding/json"
 	"errors"
-	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,10 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pullonce/pullonce/internal/goldentest"
 	"github.com/pullonce/pullonce/internal/report"
 )
-
-var update = flag.Bool("update", false, "write the goldens anew")
 
 // sample has one image of each source, and problems with and without a place.
 func sample() report.Report {
@@ -50,13 +47,7 @@ func TestTheReportReadsTheSameInEveryForm(t *testing.T) {
 			var got strings.Builder
 			require.NoError(t, render(sample(), &got))
 			golden := filepath.Join("testdata", name)
-			if *update {
-				require.NoError(t, os.MkdirAll("testdata", 0o755))
-				require.NoError(t, os.WriteFile(golden, []byte(got.String()), 0o644))
-			}
-			want, err := os.ReadFile(golden)
-			require.NoError(t, err)
-			require.Equal(t, string(want), got.String())
+			goldentest.Equal(t, golden, got.String())
 		})
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,10 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pullonce/pullonce/internal/goldentest"
 	"github.com/pullonce/pullonce/internal/simulate"
 )
-
-var update = flag.Bool("update", false, "write the goldens anew")
 
 // unlimited is a small setting that no limit touches.
 func unlimited() simulate.Setting {
@@ -183,13 +180,7 @@ func TestTheAnswerReadsTheSameInEveryForm(t *testing.T) {
 	var table, document strings.Builder
 	require.NoError(t, answer.WriteTable(&table))
 	golden := filepath.Join("testdata", "table.txt")
-	if *update {
-		require.NoError(t, os.MkdirAll("testdata", 0o755))
-		require.NoError(t, os.WriteFile(golden, []byte(table.String()), 0o644))
-	}
-	want, err := os.ReadFile(golden)
-	require.NoError(t, err)
-	require.Equal(t, string(want), table.String())
+	goldentest.Equal(t, golden, table.String())
 
 	require.NoError(t, answer.WriteJSON(&document))
 	var again simulate.Answer

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -24,14 +23,13 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pullonce/pullonce/internal/goldentest"
 	"github.com/pullonce/pullonce/internal/image"
 	"github.com/pullonce/pullonce/internal/image/imagetest"
 	"github.com/pullonce/pullonce/internal/image/recompress"
 	"github.com/pullonce/pullonce/internal/platform"
 	"github.com/pullonce/pullonce/internal/reference"
 )
-
-var update = flag.Bool("update", false, "write the golden file anew")
 
 const (
 	dockerGzip = "application/vnd.docker.image.rootfs.diff.tar.gzip"
@@ -253,15 +251,7 @@ func TestSameLayersGiveTheSameBytes(t *testing.T) {
 			require.NoError(t, claim.Close())
 		}
 		runtime.GOMAXPROCS(before)
-		golden := filepath.Join("testdata", "bytes.golden")
-		if *update {
-			require.NoError(t, os.MkdirAll("testdata", 0o755))
-			require.NoError(t, os.WriteFile(golden, []byte(got.String()), 0o644))
-			continue
-		}
-		want, err := os.ReadFile(golden)
-		require.NoError(t, err)
-		require.Equal(t, string(want), got.String())
+		goldentest.Equal(t, "testdata/bytes.golden", got.String())
 	}
 }
 

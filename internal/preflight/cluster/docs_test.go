@@ -3,7 +3,6 @@ package cluster_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -18,12 +17,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pullonce/pullonce/internal/goldentest"
 	"github.com/pullonce/pullonce/internal/preflight"
 	"github.com/pullonce/pullonce/internal/preflight/apitest"
 	"github.com/pullonce/pullonce/internal/retry"
 )
-
-var update = flag.Bool("update", false, "write the measured part of docs/preflight.md anew")
 
 // The measured part of the page stands between these lines.
 const (
@@ -35,7 +33,7 @@ const (
 // minute, most of it for TLS: they are what the end-to-end suite runs, and what -update writes down.
 func TestDocsSayWhatIsMeasured(t *testing.T) {
 	t.Parallel()
-	whole := *update || os.Getenv("PULLONCE_E2E") == "1"
+	whole := goldentest.Updating() || os.Getenv("PULLONCE_E2E") == "1"
 	flights := 30
 	if whole {
 		flights = 1000
@@ -55,7 +53,7 @@ func TestDocsSayWhatIsMeasured(t *testing.T) {
 		return
 	}
 	measured := "\n" + faultTable() + measuredText + summaryTable(asked, once) + "\n" + attemptTable(asked) + "\n"
-	if *update {
+	if goldentest.Updating() {
 		require.NoError(t, os.WriteFile(path, []byte(before+measuredBegin+measured+measuredEnd+after), 0o644))
 		return
 	}
