@@ -2,11 +2,13 @@ package containerd
 
 import (
 	"context"
+	"io"
 
 	"github.com/opencontainers/go-digest"
 
 	"github.com/pullonce/pullonce/internal/image"
 	"github.com/pullonce/pullonce/internal/platform"
+	"github.com/pullonce/pullonce/internal/target"
 )
 
 // Client is what a load needs of one namespace of a containerd. Safe for concurrent use.
@@ -15,12 +17,66 @@ type Client interface {
 	About(ctx context.Context) (About, error)
 	// Find lists the images that have one of the names, or one of the digests as their target. None is no error.
 	Find(ctx context.Context, names []string, digests []digest.Digest) ([]Held, error)
-	// Import takes in and unpacks the archive of img, under the name that the archive gives it.
-	Import(ctx context.Context, img image.Image) error
+	// Import takes in and unpacks an archive, and says how many bytes of it were sent.
+	Import(ctx context.Context, a Archive) (sent int64, err error)
 	// Tag gives the image called source other names as well, and takes them from whoever has them.
 	Tag(ctx context.Context, source string, names []string) error
 	// Remove takes names away. One that is not there is no error.
 	Remove(ctx context.Context, names []string) error
+}
+
+// Stager is what a Client is besides where an image can be brought in parts: what an archive leaves out is unpacked from
+// what is there.
+type Stager interface {
+	Client
+	// Leading is how many of img's first layers are there, and unpacked one on the other.
+	Leading(ctx context.Context, img image.Image) (int, error)
+	// Named are the names that begin with prefix.
+	Named(ctx context.Context, prefix string) ([]string, error)
+	// Names are the names of images that have one of the digests as their target.
+	Names(ctx context.Context, digests []digest.Digest) ([]string, error)
+}
+
+// Archive is what is imported.
+type Archive struct {
+	// Image has the name that its archive gives it.
+	Image image.Image
+	// Without is how many of its first layers are left out.
+	Without int
+	// Ready is waited for before the archive ends, once all layers are sent; nil is ready at once.
+	Ready func(ctx context.Context) error
+}
+
+// input writes the archive into a client's command, and counts what that took. Its blobs are in a folder of their own, and
+// what names its image comes last, so that a stream that is cut off names nothing.
+func (a Archive) input(sent *int64) (func(context.Context, io.Writer) error, error) {
+	img, err := target.Apart(a.Image)
+	if err != nil {
+		return nil, err
+	}
+	if img, err = img.IndexLast(); err != nil {
+		return nil, err
+	}
+	ready := a.Ready
+	if ready == nil {
+		ready = func(context.Context) error { return nil }
+	}
+	return func(ctx context.Context, w io.Writer) error {
+		return image.EncodeWhen(ctx, &counter{w, sent}, img, a.Without, ready)
+	}, nil
+}
+
+// counter counts what was written.
+type counter struct {
+	w io.Writer
+	n *int64
+}
+
+// Write implements io.Writer.
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	*c.n += int64(n)
+	return n, err
 }
 
 // About is what a containerd says of itself.

@@ -28,6 +28,12 @@ const DefaultNamespace = "k8s.io"
 // DefaultTimeout is how long a containerd may take to say who it is.
 const DefaultTimeout = 15 * time.Second
 
+// DefaultLimits are how long a client of a containerd may be silent. It says nothing while an image is unpacked, which takes
+// many minutes for a large one on a slow disk.
+func DefaultLimits() command.Limits {
+	return command.Limits{Call: time.Minute, Stall: 2 * time.Minute, Quiet: 20 * time.Minute}
+}
+
 // Where containerd listens. K3s and RKE2 bring their own and put it in the same place.
 const (
 	usualSocket = "/run/containerd/containerd.sock"
@@ -46,8 +52,12 @@ type Options struct {
 	Runner command.Runner
 	// Files is this host's file system, for the configuration of K3s and RKE2; nil is the real one.
 	Files fs.FS
-	// Timeout bounds the first question to containerd. 0 is DefaultTimeout. A load is not bounded.
+	// Timeout bounds the first question to containerd. 0 is DefaultTimeout.
 	Timeout time.Duration
+	// Limits are how long a client may be silent; the zero value is DefaultLimits.
+	Limits command.Limits
+	// PartSize is as in Namespace.
+	PartSize int64
 }
 
 // Containerd is a containerd of this host as a target.
@@ -72,11 +82,12 @@ func New(opts Options) *Containerd {
 	if opts.Files == nil {
 		opts.Files = os.DirFS("/")
 	}
+	opts.Runner = command.Limited{Runner: opts.Runner, Limits: cmp.Or(opts.Limits, DefaultLimits())}
 	c := &Containerd{opts: opts, address: address(opts)}
 	flags := []string{"--address", c.address, "--namespace", opts.Namespace}
 	for _, program := range [][]string{{"ctr"}, {"k3s", "ctr"}, {"/var/lib/rancher/rke2/bin/ctr"}} {
 		ctr := &Ctr{Runner: opts.Runner, Argv: append(program, flags...), Config: c.config}
-		c.namespaces = append(c.namespaces, &Namespace{Client: ctr, Room: room})
+		c.namespaces = append(c.namespaces, &Namespace{Client: ctr, Room: room, PartSize: opts.PartSize})
 	}
 	nerdctl := &Nerdctl{Runner: opts.Runner, Argv: append([]string{"nerdctl"}, flags...)}
 	c.namespaces = append(c.namespaces, &Namespace{Client: nerdctl})

@@ -13,9 +13,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/pullonce/pullonce/internal/command"
-	"github.com/pullonce/pullonce/internal/image"
 	"github.com/pullonce/pullonce/internal/platform"
-	"github.com/pullonce/pullonce/internal/target"
 )
 
 // Ctr is a containerd behind its ctr command (containerd, cmd/ctr, 1.6 to 2.x).
@@ -31,7 +29,7 @@ type Ctr struct {
 	known atomic.Pointer[dialect]
 }
 
-var _ Client = (*Ctr)(nil)
+var _ Stager = (*Ctr)(nil)
 
 // dialect is what differs from one ctr and its containerd to the next.
 type dialect struct {
@@ -105,18 +103,19 @@ func (c *Ctr) Find(ctx context.Context, names []string, digests []digest.Digest)
 }
 
 // Import implements Client.
-func (c *Ctr) Import(ctx context.Context, img image.Image) error {
+func (c *Ctr) Import(ctx context.Context, a Archive) (sent int64, err error) {
 	d, err := c.dialect(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if img, err = target.Apart(img); err != nil {
-		return err
+	input, err := a.input(&sent)
+	if err != nil {
+		return 0, err
 	}
 	args := append([]string{"images", "import"}, d.local...)
 	args = append(append(args, d.snapshotter...), "-")
-	_, err = c.run(ctx, func(ctx context.Context, w io.Writer) error { return image.Encode(ctx, w, img) }, args...)
-	return err
+	_, err = c.run(ctx, input, args...)
+	return sent, err
 }
 
 // Tag implements Client.

@@ -3,6 +3,7 @@ package containerd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path"
 	"strings"
 
@@ -15,6 +16,9 @@ func run(ctx context.Context, runner command.Runner, c command.Command, what str
 	out, err := runner.Run(ctx, c)
 	if failed, ok := errors.AsType[*command.Error](err); ok {
 		return "", &ClientError{What: what, Cause: failed}
+	}
+	if hung, ok := errors.AsType[*command.Hung](err); ok {
+		return "", fmt.Errorf("%s %s %s within %s: containerd hangs, or its disk does: see its log", path.Base(c.Argv[0]), what, hung.Missed, hung.Limit)
 	}
 	return out.Stdout, err
 }

@@ -3,8 +3,8 @@ package containerd
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/opencontainers/go-digest"
 
@@ -18,8 +18,12 @@ type Namespace struct {
 	Client
 	// Room refuses an image that takes need bytes where containerd keeps its data; nil is no bound.
 	Room func(ctx context.Context, about About, need int64) error
+	// PartSize is the least, in bytes, that an image is cut into, so that it is unpacked while it is sent; 0 is 16 MiB.
+	PartSize int64
 	// images and names serialise what two loads of this process would do to one image or to one name.
 	images, names target.Locks
+	underway      underway
+	tidied        atomic.Bool
 }
 
 // Load makes img answer to its names: repository and tag, and the repository with the digests of root and manifest. The
@@ -43,17 +47,22 @@ func (n *Namespace) Load(ctx context.Context, img image.Image) (target.Result, e
 		return target.Result{}, err
 	}
 	defer unlockName()
-	l := load{Namespace: n, img: img}
+	l := &load{Namespace: n, img: img}
 	return l.run(ctx, about)
 }
+
+// leastPart is PartSize, or its default.
+func (n *Namespace) leastPart() int64 { return cmp.Or(n.PartSize, partSize) }
 
 // load is the loading of one image.
 type load struct {
 	*Namespace
 	img image.Image
+	// temporary are names of its parts, and of what earlier loads left.
+	temporary []string
 }
 
-func (l load) run(ctx context.Context, about About) (result target.Result, err error) {
+func (l *load) run(ctx context.Context, about About) (result target.Result, err error) {
 	before, err := l.find(ctx)
 	if err != nil {
 		return result, err
@@ -66,7 +75,7 @@ func (l load) run(ctx context.Context, about About) (result target.Result, err e
 	defer func() {
 		if err != nil {
 			result = target.Result{Sent: result.Sent}
-			l.remove(ctx, before.absent(made))
+			l.remove(ctx, append(before.absent(made), l.temporary...))
 		}
 	}()
 	result.Outcome = target.Tagged
@@ -84,29 +93,13 @@ func (l load) run(ctx context.Context, about About) (result target.Result, err e
 			return result, err
 		}
 	}
+	l.remove(ctx, l.temporary)
 	result.Replaced = before.other(l.img.Reference().Tagged(), l.ids())
 	return result, l.prove(ctx, l.wanted())
 }
 
-// bring sends the image under the name of its root, and proves that it is whole.
-func (l load) bring(ctx context.Context, about About) (sent int64, err error) {
-	if l.Room != nil {
-		if err := l.Room(ctx, about, 2*l.img.Size()); err != nil { // its content, and what that unpacks to
-			return 0, err
-		}
-	}
-	named, err := l.img.ByDigest()
-	if err != nil {
-		return 0, err
-	}
-	if err := l.Import(ctx, named); err != nil {
-		return 0, err
-	}
-	return image.EncodedSize(named), l.prove(ctx, []string{l.byRoot()})
-}
-
 // prove holds names to the whole image.
-func (l load) prove(ctx context.Context, names []string) error {
+func (l *load) prove(ctx context.Context, names []string) error {
 	now, err := l.find(ctx)
 	if err != nil {
 		return err
@@ -115,18 +108,24 @@ func (l load) prove(ctx context.Context, names []string) error {
 		held, ok := now.named(name)
 		switch {
 		case !ok:
-			return fmt.Errorf("containerd reported success, but %s is not there", name)
+			return unprovenError(name + " is not there")
 		case !slices.Contains(now.ids, held.Target):
-			return fmt.Errorf("containerd reported success, but %s is %s", name, oneline.Of(held.Target.String()))
+			return unprovenError(name + " is " + oneline.Of(held.Target.String()))
 		default:
-			return fmt.Errorf("containerd reported success, but %s is %s", name, oneline.Of(held.State))
+			return unprovenError(name + " is " + oneline.Of(held.State))
 		}
 	}
 	return nil
 }
 
-// remove takes away what the load named. It has failed already, so that what fails here has nobody to tell.
-func (l load) remove(ctx context.Context, names []string) {
+// unprovenError is what is wrong with an image after a load that went well.
+type unprovenError string
+
+// Error implements error.
+func (e unprovenError) Error() string { return "containerd reported success, but " + string(e) }
+
+// remove takes away names that nobody is to see. What fails here has nobody to tell: the load is done, or has failed already.
+func (l *load) remove(ctx context.Context, names []string) {
 	if len(names) == 0 {
 		return
 	}
@@ -135,8 +134,18 @@ func (l load) remove(ctx context.Context, names []string) {
 	_ = l.Remove(ctx, names)
 }
 
-// ids are the digests that name this very image.
-func (l load) ids() []digest.Digest {
+// ids are the digests of what the names may stand for: root and manifest, whose layers are the registry's own, or, where
+// others are at hand, the manifest that lists those.
+func (l *load) ids() []digest.Digest {
+	ids := l.digests()
+	if carrier := l.img.Carrier().Digest; !slices.Contains(ids, carrier) {
+		ids = append(ids, carrier)
+	}
+	return ids
+}
+
+// digests are those that a pin may have.
+func (l *load) digests() []digest.Digest {
 	root, manifest := l.img.Root().Digest, l.img.Manifest().Digest
 	if root == manifest {
 		return []digest.Digest{root}
@@ -145,25 +154,25 @@ func (l load) ids() []digest.Digest {
 }
 
 // wanted are the names that the image must answer to.
-func (l load) wanted() []string {
+func (l *load) wanted() []string {
 	var names []string
 	if tagged := l.img.Reference().Tagged(); tagged != "" {
 		names = append(names, tagged)
 	}
-	for _, id := range l.ids() {
+	for _, id := range l.digests() {
 		names = append(names, l.img.Reference().WithDigest(id))
 	}
 	return names
 }
 
-func (l load) byRoot() string { return l.img.Reference().WithDigest(l.img.Root().Digest) }
+func (l *load) byRoot() string { return l.img.Reference().WithDigest(l.img.Root().Digest) }
 
 // kubelets is the name by which containerd's CRI plugin refers to an image: it makes it for each one that it is told of
 // (containerd, internal/cri/server/images), and would keep it of one that we take back.
-func (l load) kubelets() string { return l.img.Config().Digest.String() }
+func (l *load) kubelets() string { return l.img.Config().Digest.String() }
 
 // find asks for everything that is known of the image.
-func (l load) find(ctx context.Context) (found, error) {
+func (l *load) find(ctx context.Context) (found, error) {
 	held, err := l.Find(ctx, append(l.wanted(), l.byRoot(), l.kubelets()), l.ids())
 	if err != nil {
 		return found{}, err

@@ -12,9 +12,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/pullonce/pullonce/internal/command"
-	"github.com/pullonce/pullonce/internal/image"
 	"github.com/pullonce/pullonce/internal/platform"
-	"github.com/pullonce/pullonce/internal/target"
 )
 
 // Nerdctl is a containerd behind nerdctl, for hosts that have no ctr.
@@ -71,13 +69,13 @@ func (c *Nerdctl) Find(ctx context.Context, names []string, digests []digest.Dig
 }
 
 // Import implements Client.
-func (c *Nerdctl) Import(ctx context.Context, img image.Image) error {
-	img, err := target.Apart(img)
+func (c *Nerdctl) Import(ctx context.Context, a Archive) (sent int64, err error) {
+	input, err := a.input(&sent)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	_, err = c.run(ctx, func(ctx context.Context, w io.Writer) error { return image.Encode(ctx, w, img) }, "load", "--quiet")
-	return err
+	_, err = c.run(ctx, input, "load", "--quiet")
+	return sent, err
 }
 
 // Tag implements Client.

@@ -24,7 +24,7 @@ func newNerdctl(t *testing.T) *daemon {
 		d.runner.On(program+" ctr", absent)
 	}
 	d.on("nerdctl", "info --format {{json .}}", commandtest.Says(`{"ID":"x","OSType":"linux","Architecture":"aarch64"}`+"\n"))
-	d.on("nerdctl", "images --no-trunc --names --format {{json .}}", d.list)
+	d.on("nerdctl", "images --no-trunc --names --format {{json .}}", d.images)
 	d.on("nerdctl", "load --quiet", func(_ []string, stdin []byte) (command.Output, error) {
 		return d.importImage([]string{"-"}, stdin)
 	})
@@ -33,7 +33,7 @@ func newNerdctl(t *testing.T) *daemon {
 	return d
 }
 
-func (d *daemon) list([]string, []byte) (command.Output, error) {
+func (d *daemon) images([]string, []byte) (command.Output, error) {
 	var rows strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(d.names)) {
 		size := "0.0 B"

@@ -1,0 +1,118 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pullonce/pullonce/internal/image"
+)
+
+// bring sends the image under the name of its root, and proves that it is whole. What of it is there, or on its way with
+// another image, is left out at first; where that does not do, the whole is sent.
+func (l *load) bring(ctx context.Context, about About) (sent int64, err error) {
+	client, ok := l.Client.(Stager)
+	if !ok {
+		return l.bringWhole(ctx, about)
+	}
+	var left []string
+	var looking errgroup.Group
+	looking.Go(func() error {
+		left = l.abandoned(ctx, client)
+		return nil
+	})
+	defer func() {
+		_ = looking.Wait() // what is not known is not tidied up
+		l.temporary = append(l.temporary, left...)
+	}()
+
+	parts, release := l.underway.claim(l.img.Layers(), l.leading(ctx, client), l.leastPart())
+	defer release()
+	sent, err = l.bringParts(ctx, about, parts)
+	if err == nil || !l.isSaid(err) || len(parts) == 1 && parts[0].from == 0 || ctx.Err() != nil {
+		return sent, err
+	}
+	again, err := l.bringWhole(ctx, about)
+	return sent + again, err
+}
+
+// leading is how many of the image's first layers need not be sent. A small image is sent sooner than that is known, and what
+// can't be asked is no reason to give up.
+func (l *load) leading(ctx context.Context, client Stager) int {
+	if bytesOf(l.img.Layers()) < l.leastPart()/2 {
+		return 0
+	}
+	n, err := client.Leading(ctx, l.img)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// isSaid says whether it is the containerd that would not have an image in parts: not its source that failed, and not a
+// disk that is too small for it in any form.
+func (l *load) isSaid(err error) bool {
+	_, client := errors.AsType[*ClientError](err)
+	_, unproven := errors.AsType[unprovenError](err)
+	return (client || unproven || errors.Is(err, errBelow)) && !strings.Contains(err.Error(), "no space left on device")
+}
+
+func (l *load) bringWhole(ctx context.Context, about About) (sent int64, err error) {
+	return l.bringParts(ctx, about, []*part{newPart(l.img.Layers(), 0, len(l.img.Layers()), nil)})
+}
+
+// bringParts sends the parts, each in an archive of its own, and proves that the image is whole then. The layers are read
+// one after the other, as those have to who share one read of an image.
+func (l *load) bringParts(ctx context.Context, about About, parts []*part) (int64, error) {
+	if l.Room != nil {
+		need := 2 * bytesOf(l.img.Layers()[parts[0].from:]) // content, and what that unpacks to
+		if err := l.Room(ctx, about, need); err != nil {
+			return 0, finish(parts, err)
+		}
+	}
+	archives, err := l.archives(parts)
+	if err != nil {
+		return 0, finish(parts, err)
+	}
+	var sent atomic.Int64
+	importing, ctxOfAll := errgroup.WithContext(ctx)
+	for i, p := range parts {
+		importing.Go(func() error {
+			err := p.turn(ctxOfAll, parts[:i])
+			if err == nil {
+				var n int64
+				n, err = l.Import(ctxOfAll, Archive{Image: archives[i], Without: p.from, Ready: p.ready})
+				sent.Add(n)
+			}
+			p.finish(err)
+			return err
+		})
+	}
+	if err := importing.Wait(); err != nil {
+		return sent.Load(), err
+	}
+	return sent.Load(), l.prove(ctx, []string{l.byRoot()})
+}
+
+// archives are what the parts are sent as: the last one is the image, in front of it are images of its first layers.
+func (l *load) archives(parts []*part) ([]image.Image, error) {
+	archives := make([]image.Image, len(parts))
+	name, err := newPartName()
+	for i, p := range parts {
+		img := l.img
+		if i < len(parts)-1 && err == nil {
+			img, err = l.img.Prefix(p.end, name)
+			l.temporary = append(l.temporary, name.WithDigest(img.Root().Digest), img.Config().Digest.String())
+		}
+		if err != nil {
+			return nil, err
+		}
+		if archives[i], err = img.ByDigest(); err != nil {
+			return nil, err
+		}
+	}
+	return archives, nil
+}

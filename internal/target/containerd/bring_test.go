@@ -1,0 +1,252 @@
+package containerd_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pullonce/pullonce/internal/command/commandtest"
+	"github.com/pullonce/pullonce/internal/image"
+	"github.com/pullonce/pullonce/internal/image/imagetest"
+	"github.com/pullonce/pullonce/internal/target"
+)
+
+const partPrefix = "pullonce.invalid/part/"
+
+// newParted is a daemon that is brought every layer in a part of its own.
+func newParted(t *testing.T) *daemon {
+	t.Helper()
+	d := newDaemon(t, true)
+	d.partSize = 1
+	d.kubelet = true
+	return d
+}
+
+// stack is an image of as many layers; those of one seed have their first ones in common.
+func stack(t *testing.T, name string, layers int) image.Image {
+	return imagetest.New(t, imagetest.Options{Index: true, Layers: layers, Reference: "docker.io/library/" + name})
+}
+
+// opens are the layers of images that were opened, in their order.
+type opens struct {
+	mu     sync.Mutex
+	layers []string
+}
+
+func (o *opens) of(img image.Image) image.Image {
+	return img.Via(func(s image.Source) image.Source {
+		return source(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.layers = append(o.layers, d.Digest.String())
+			return s.Blob(ctx, d)
+		})
+	})
+}
+
+func layersOf(img image.Image, from int) []string {
+	var all []string
+	for _, l := range img.Layers()[from:] {
+		all = append(all, l.Descriptor.Digest.String())
+	}
+	return all
+}
+
+// namesOf are the names in a daemon, sorted.
+func namesOf(d *daemon) []string { return slices.Sorted(maps.Keys(d.state())) }
+
+// wantedNames are the names that the kubelet has of an image.
+func wantedNames(img image.Image) []string {
+	ref := img.Reference()
+	names := []string{ref.Tagged(), ref.WithDigest(img.Root().Digest), ref.WithDigest(img.Manifest().Digest), img.Config().Digest.String()}
+	slices.Sort(names)
+	return names
+}
+
+func imports(d *daemon) int {
+	n := 0
+	for _, call := range d.calls() {
+		if strings.HasPrefix(call, "import ") {
+			n++
+		}
+	}
+	return n
+}
+
+func TestImageInParts(t *testing.T) {
+	t.Parallel()
+	d := newParted(t)
+	img := stack(t, "parts:1", 4)
+	var had []string // what was named when
+	d.imported = func(name, _ string) error {
+		had = append(had, strings.Split(name, "@")[0])
+		return nil
+	}
+	var opened opens
+	result, err := d.target().Load(t.Context(), opened.of(img))
+	require.NoError(t, err)
+	require.Equal(t, target.Loaded, result.Outcome)
+	require.Equal(t, layersOf(img, 0), opened.layers, "each once, the base first")
+	require.Len(t, had, 4)
+	for _, name := range had[:3] {
+		require.True(t, strings.HasPrefix(name, partPrefix), name)
+	}
+	require.Equal(t, "docker.io/library/parts", had[3])
+	require.Equal(t, wantedNames(img), namesOf(d), "no part has a name any more")
+
+	d = newDaemon(t, true)
+	_, err = d.target().Load(t.Context(), img)
+	require.NoError(t, err)
+	require.Equal(t, 1, imports(d), "what is small is sent at once")
+}
+
+// Whatever breaks in whichever part, no name stays, and of what was there none goes.
+func TestPartThatBreaks(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("connection reset")
+	for i := range 4 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			d := newParted(t)
+			old := imagetest.New(t, imagetest.Options{Seed: 7, Reference: "docker.io/library/parts:1"})
+			d.hold(old, old.Reference().Tagged())
+			img := stack(t, "parts:1", 4)
+			bad := img.Layers()[i].Descriptor.Digest
+			_, err := d.target().Load(t.Context(), img.Via(func(s image.Source) image.Source {
+				return source(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
+					if d.Digest == bad {
+						return nil, broken
+					}
+					return s.Blob(ctx, d)
+				})
+			}))
+			require.ErrorIs(t, err, broken)
+			require.ErrorIs(t, err, image.ErrRead)
+			require.Equal(t, []string{old.Reference().Tagged()}, namesOf(d))
+		})
+	}
+}
+
+// A containerd that won't have an image in parts gets it whole; one without room gets no more.
+func TestPartThatIsRefused(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[string]struct {
+		imports []int
+		err     string
+	}{
+		"ctr: not in parts\n":            {[]int{2, 3, 4, 5}, ""}, // how far the rest has come by then is up to chance
+		"ctr: no space left on device\n": {[]int{1, 2, 3, 4}, "no space left on device"},
+	} {
+		t.Run(said, func(t *testing.T) {
+			t.Parallel()
+			d := newParted(t)
+			d.imported = func(name, _ string) error {
+				if strings.HasPrefix(name, partPrefix) {
+					return commandtest.Failure(1, said)
+				}
+				return nil
+			}
+			img := stack(t, "parts:1", 4)
+			result, err := d.target().Load(t.Context(), img)
+			require.Contains(t, want.imports, imports(d))
+			if want.err != "" {
+				require.ErrorContains(t, err, want.err)
+				require.Empty(t, namesOf(d))
+				return
+			}
+			require.NoError(t, err)
+			named, err := img.ByDigest()
+			require.NoError(t, err)
+			require.Greater(t, result.Sent, image.EncodedSize(named))
+			require.Equal(t, wantedNames(img), namesOf(d))
+		})
+	}
+}
+
+func TestLayersThatAreThereAreLeftOut(t *testing.T) {
+	t.Parallel()
+	d := newParted(t)
+	c := d.target()
+	_, err := c.Load(t.Context(), stack(t, "base:1", 3))
+	require.NoError(t, err)
+	img := stack(t, "other:1", 5)
+	var opened opens
+	_, err = c.Load(t.Context(), opened.of(img))
+	require.NoError(t, err)
+	require.Equal(t, layersOf(img, 3), opened.layers)
+
+	t.Run("unless they are not unpacked", func(t *testing.T) {
+		clear(d.snapshots)
+		img := stack(t, "third:1", 6)
+		var opened opens
+		_, err = c.Load(t.Context(), opened.of(img))
+		require.NoError(t, err)
+		require.Equal(t, layersOf(img, 0), opened.layers)
+	})
+	t.Run("unless they go before they are needed", func(t *testing.T) {
+		img := stack(t, "fourth:1", 7)
+		d.imported = func(string, string) error {
+			delete(d.content, layersOf(img, 0)[1])
+			d.imported = nil
+			return nil
+		}
+		var opened opens
+		_, err = c.Load(t.Context(), opened.of(img))
+		require.NoError(t, err)
+		require.Equal(t, append(layersOf(img, 6), layersOf(img, 0)...), opened.layers, "then the whole is sent")
+	})
+}
+
+// Images that are loaded at once send what they have in common once.
+func TestImagesAtOnceShareLayers(t *testing.T) {
+	t.Parallel()
+	d := newParted(t)
+	c := d.target()
+	var opened opens
+	var loads errgroup.Group
+	var all []string
+	for i := range 4 {
+		img := stack(t, fmt.Sprintf("at-once:%d", i), 2+i)
+		all = append(all, wantedNames(img)...)
+		loads.Go(func() error {
+			_, err := c.Load(t.Context(), opened.of(img))
+			return err
+		})
+	}
+	require.NoError(t, loads.Wait())
+	slices.Sort(opened.layers)
+	require.Equal(t, slices.Compact(slices.Clone(opened.layers)), opened.layers, "none was read twice")
+	slices.Sort(all)
+	require.Equal(t, slices.Compact(all), namesOf(d))
+}
+
+// Names that a killed load left go with the next load, those of a load that may be alive don't.
+func TestAbandonedPartsGo(t *testing.T) {
+	t.Parallel()
+	d := newParted(t)
+	left := "sha256:" + strings.Repeat("1", 64)
+	name := func(age time.Duration) string {
+		return fmt.Sprintf("%s%d-abc@%s", partPrefix, time.Now().Add(-age).Unix(), left)
+	}
+	old, young, id := name(2*time.Hour), name(time.Minute), "sha256:"+strings.Repeat("2", 64)
+	for _, n := range []string{old, young, id, partPrefix + "unknown@" + left} {
+		d.names[n] = left
+	}
+	img := stack(t, "parts:1", 1)
+	_, err := d.target().Load(t.Context(), img)
+	require.NoError(t, err)
+	want := append(wantedNames(img), young, partPrefix+"unknown@"+left)
+	slices.Sort(want)
+	require.Equal(t, want, namesOf(d))
+}

@@ -1,0 +1,60 @@
+package containerd
+
+import (
+	"context"
+	"crypto/rand"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/pullonce/pullonce/internal/reference"
+)
+
+// The parts of an image have names while the image is loaded, so that their content is kept until it has its own. They are
+// below a domain that nobody can have (RFC 2606, section 2), and tell when they were made and by which load.
+const (
+	partRepository = "pullonce.invalid/part/"
+	// abandonedAfter is the age at which a part is one of a load that was killed.
+	abandonedAfter = time.Hour
+)
+
+// newPartName is the repository of the parts of one load.
+func newPartName() (reference.Reference, error) {
+	return reference.Parse(partRepository + strconv.FormatInt(time.Now().Unix(), 10) + "-" + strings.ToLower(rand.Text()))
+}
+
+// isAbandoned says whether a name is that of a part that nobody will take away any more.
+func isAbandoned(name string) bool {
+	rest, ok := strings.CutPrefix(name, partRepository)
+	seconds, _, dash := strings.Cut(rest, "-")
+	made, err := strconv.ParseInt(seconds, 10, 64)
+	return ok && dash && err == nil && time.Since(time.Unix(made, 0)) > abandonedAfter
+}
+
+// abandoned are the names that loads left which were killed, with those that the CRI plugin has given to the same images.
+// They are looked for once.
+func (n *Namespace) abandoned(ctx context.Context, client Stager) []string {
+	if n.tidied.Swap(true) {
+		return nil
+	}
+	names, err := client.Named(ctx, partRepository)
+	names = slices.DeleteFunc(names, func(name string) bool { return !isAbandoned(name) })
+	if err != nil || len(names) == 0 {
+		return nil
+	}
+	var digests []digest.Digest
+	for _, name := range names {
+		if _, sum, ok := strings.Cut(name, "@"); ok {
+			digests = append(digests, digest.Digest(sum))
+		}
+	}
+	same, err := client.Names(ctx, digests)
+	if err != nil {
+		return names
+	}
+	ids := slices.DeleteFunc(same, func(name string) bool { return !strings.HasPrefix(name, digest.SHA256.String()+":") })
+	return append(names, ids...)
+}
