@@ -70,7 +70,7 @@ func (e *engine) runner(opts Options) *runner {
 	k := e.target(opts)
 	api, err := k.Engine.API(e.t.Context())
 	require.NoError(e.t, err)
-	return &runner{api: api, node: node{id: "node", name: "kind-control-plane"}, stall: k.Stall, settle: 100 * time.Millisecond}
+	return &runner{api: api, node: node{id: "node", name: "kind-control-plane"}, stall: k.Stall, settle: 100 * time.Millisecond, call: k.Call}
 }
 
 func (e *engine) handler() http.Handler {

@@ -34,30 +34,24 @@ type runner struct {
 	api  *client.Client
 	node node
 	// stall is how long the node may take no byte of input; settle, how long a program may take to end that has closed
-	// its outputs.
-	stall, settle time.Duration
+	// its outputs; call, how long the engine may take to answer.
+	stall, settle, call time.Duration
 }
 
 var _ command.Runner = (*runner)(nil)
 
 // Run implements command.Runner.
 func (r *runner) Run(ctx context.Context, c command.Command) (command.Output, error) {
-	exec, err := r.api.ExecCreate(ctx, r.node.id, client.ExecCreateOptions{
-		AttachStdin: c.Stdin != nil, AttachStdout: true, AttachStderr: true, Cmd: c.Argv, Env: c.Env,
-	})
+	id, attached, err := r.start(ctx, c)
 	if err != nil {
-		return command.Output{}, r.refused(ctx, err)
-	}
-	attached, err := r.api.ExecAttach(ctx, exec.ID, client.ExecAttachOptions{})
-	if err != nil {
-		return command.Output{}, r.refused(ctx, err)
+		return command.Output{}, err
 	}
 	defer attached.Close()
 	out, broken, err := r.talk(ctx, attached, c)
 	if err != nil {
 		return out, err
 	}
-	code, err := r.exitCode(ctx, exec.ID)
+	code, err := r.exitCode(ctx, id)
 	if err == nil && code == 0 {
 		return out, nil
 	}
@@ -80,9 +74,39 @@ func (r *runner) Run(ctx context.Context, c command.Command) (command.Output, er
 	}
 }
 
+// start starts a program in the node and connects to it. The connection outlives the time that the engine has for both.
+func (r *runner) start(ctx context.Context, c command.Command) (id string, attached client.ExecAttachResult, err error) {
+	err = briefly(ctx, r.call, func(ctx context.Context) error {
+		exec, err := r.api.ExecCreate(ctx, r.node.id, client.ExecCreateOptions{
+			AttachStdin: c.Stdin != nil, AttachStdout: true, AttachStderr: true, Cmd: c.Argv, Env: c.Env,
+		})
+		if err != nil {
+			return err
+		}
+		id = exec.ID
+		attached, err = r.api.ExecAttach(ctx, id, client.ExecAttachOptions{})
+		return err
+	})
+	if err != nil {
+		err = r.refused(ctx, err)
+	}
+	return id, attached, err
+}
+
+// briefly has call ask the engine, within a time.
+func briefly(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
+	asking, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := call(asking)
+	if err != nil && asking.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("the engine did not answer within %s: see its log", limit)
+	}
+	return err
+}
+
 // config is the configuration of the node's containerd.
-func (r *runner) config(ctx context.Context) string {
-	out, err := r.Run(ctx, command.Command{Argv: []string{"containerd", "config", "dump"}})
+func config(ctx context.Context, node command.Runner) string {
+	out, err := node.Run(ctx, command.Command{Argv: []string{"containerd", "config", "dump"}})
 	if err != nil {
 		return ""
 	}
@@ -199,6 +223,8 @@ func (r *runner) exitCode(ctx context.Context, id string) (int, error) {
 
 // gone says that the node went away while a program ran in it.
 func (r *runner) gone(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, r.call)
+	defer cancel()
 	found, err := r.api.ContainerInspect(ctx, r.node.id, client.ContainerInspectOptions{})
 	switch {
 	case cerrdefs.IsNotFound(err):

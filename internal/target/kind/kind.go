@@ -4,6 +4,7 @@
 package kind
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/moby/moby/client"
 
+	"github.com/pullonce/pullonce/internal/command"
 	"github.com/pullonce/pullonce/internal/disk"
 	"github.com/pullonce/pullonce/internal/image"
 	"github.com/pullonce/pullonce/internal/image/fanout"
@@ -22,8 +24,13 @@ import (
 	"github.com/pullonce/pullonce/internal/target/docker"
 )
 
-// DefaultStall is how long a node may take no byte of an image before it is given up.
-const DefaultStall = time.Minute
+// How long is waited for a node that does nothing.
+const (
+	// DefaultStall is how long a node may take no byte of an image before it is given up.
+	DefaultStall = time.Minute
+	// DefaultCall bounds a question or an order that is answered at once, by the engine or by a program in a node.
+	DefaultCall = time.Minute
+)
 
 // settle is how long an engine may take to notice that a program has ended.
 const settle = 10 * time.Second
@@ -38,6 +45,8 @@ type Options struct {
 	Getenv func(string) string
 	// Stall is how long a node may take no byte; 0 is DefaultStall.
 	Stall time.Duration
+	// Call bounds what is answered at once; 0 is DefaultCall.
+	Call time.Duration
 }
 
 // Kind is a kind cluster as a target.
@@ -53,16 +62,18 @@ type cluster struct {
 	nodes map[string]*containerd.Namespace // by the id of their container
 }
 
-var _ target.Selector = (*Kind)(nil)
+var (
+	_ target.Selector = (*Kind)(nil)
+	_ target.Preparer = (*Kind)(nil)
+)
 
 // New is the target; it talks to nobody.
 func New(opts Options) *Kind {
 	if opts.Getenv == nil {
 		opts.Getenv = func(string) string { return "" }
 	}
-	if opts.Stall == 0 {
-		opts.Stall = DefaultStall
-	}
+	opts.Stall = cmp.Or(opts.Stall, DefaultStall)
+	opts.Call = cmp.Or(opts.Call, DefaultCall)
 	for _, name := range []string{"KIND_CLUSTER", "KIND_CLUSTER_NAME"} {
 		if opts.Cluster == "" {
 			opts.Cluster = opts.Getenv(name)
@@ -80,6 +91,25 @@ func (k *Kind) Platform(ctx context.Context) (platform.Platform, error) {
 		return platform.Platform{}, err
 	}
 	return k.Engine.Platform(ctx)
+}
+
+// Prepare implements target.Preparer: each node's containerd is asked who it is.
+func (k *Kind) Prepare(ctx context.Context) {
+	nodes, err := k.list(ctx)
+	if err != nil {
+		return
+	}
+	api, err := k.Engine.API(ctx)
+	if err != nil {
+		return
+	}
+	var asked sync.WaitGroup
+	for _, n := range nodes {
+		if n.usable() == nil {
+			asked.Go(func() { _, _ = k.namespace(api, n).About(ctx) })
+		}
+	}
+	asked.Wait()
 }
 
 // Load implements target.Target. All nodes are loaded at once from one read of the image, and one that fails or stalls
@@ -113,20 +143,28 @@ func (c *cluster) namespace(api *client.Client, n node) *containerd.Namespace {
 	if known, ok := c.nodes[n.id]; ok {
 		return known
 	}
-	runner := &runner{api: api, node: n, stall: c.Stall, settle: settle}
+	runner := command.Limited{
+		Runner: &runner{api: api, node: n, stall: c.Stall, settle: settle, call: c.Call},
+		Limits: command.Limits{Call: c.Call, Quiet: containerd.DefaultLimits().Quiet},
+	}
 	namespace := &containerd.Namespace{
-		Client: &containerd.Ctr{Runner: runner, Argv: []string{"ctr", "--namespace", containerd.DefaultNamespace}, Config: runner.config},
-		Room:   func(ctx context.Context, _ containerd.About, need int64) error { return room(ctx, api, need) },
+		Client: &containerd.Ctr{
+			Runner: runner, Argv: []string{"ctr", "--namespace", containerd.DefaultNamespace},
+			Config: func(ctx context.Context) string { return config(ctx, runner) },
+		},
+		Room: func(ctx context.Context, _ containerd.About, need int64) error { return room(ctx, api, c.Call, need) },
 	}
 	c.nodes[n.id] = namespace
 	return namespace
 }
 
 // room asks for room where the engine keeps the volumes of nodes, if that is on this machine.
-func room(ctx context.Context, api *client.Client, need int64) error {
+func room(ctx context.Context, api *client.Client, limit time.Duration, need int64) error {
 	if !strings.HasPrefix(api.DaemonHost(), "unix://") {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	info, err := api.Info(ctx, client.InfoOptions{})
 	if err != nil {
 		return nil //nolint:nilerr // whether there is room is not known then, and the load will tell

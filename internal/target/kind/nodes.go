@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
@@ -43,7 +44,20 @@ func (c *cluster) list(ctx context.Context) ([]node, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", labelCluster)})
+	nodes, err := nodesOf(ctx, api, c.Call)
+	if err != nil {
+		return nil, err
+	}
+	return of(nodes, c.Cluster)
+}
+
+// nodesOf are the nodes of all clusters of an engine, by name.
+func nodesOf(ctx context.Context, api *client.Client, limit time.Duration) ([]node, error) {
+	var found client.ContainerListResult
+	err := briefly(ctx, limit, func(ctx context.Context) (err error) {
+		found, err = api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", labelCluster)})
+		return err
+	})
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -57,7 +71,7 @@ func (c *cluster) list(ctx context.Context) ([]node, error) {
 		}
 	}
 	slices.SortFunc(nodes, func(a, b node) int { return cmp.Compare(a.name, b.name) })
-	return of(nodes, c.Cluster)
+	return nodes, nil
 }
 
 // name is the container's own; links of others to it have a second slash.
