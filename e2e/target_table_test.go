@@ -50,23 +50,33 @@ func tablePlaces() map[string][]func(t *testing.T) place {
 // What the daemon can't answer to, and the pin asks for, is said.
 func TestTargetsTable(t *testing.T) {
 	gate(t)
+	tried, tryable := 0, tablePlaces()
+	for row, cells := range tableRows(t) {
+		for i, start := range tryable[row] {
+			t.Run(fmt.Sprintf("%s/%d", row, i+1), func(t *testing.T) { tryRow(t, start(t), cells) })
+			tried++
+		}
+		delete(tryable, row)
+	}
+	require.Empty(t, tryable, "places without a row")
+	require.Positive(t, tried)
+}
+
+// tableRows are the cells of the table, by row.
+func tableRows(t *testing.T) map[string][]string {
+	t.Helper()
 	data, err := os.ReadFile(tablePath)
 	require.NoError(t, err)
-	tried, tryable := 0, tablePlaces()
+	rows := map[string][]string{}
 	for line := range strings.Lines(string(data)) {
 		cells := strings.Fields(line)
 		if len(cells) == 0 || cells[0] == "#" {
 			continue
 		}
 		require.Len(t, cells, 6)
-		for i, start := range tryable[cells[0]] {
-			t.Run(fmt.Sprintf("%s/%d", cells[0], i+1), func(t *testing.T) { tryRow(t, start(t), cells[1:]) })
-			tried++
-		}
-		delete(tryable, cells[0])
+		rows[cells[0]] = cells[1:]
 	}
-	require.Empty(t, tryable, "places without a row")
-	require.Positive(t, tried)
+	return rows
 }
 
 func tryRow(t *testing.T, p place, cells []string) {
