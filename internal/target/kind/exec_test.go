@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -196,10 +197,13 @@ func TestNodeThatCannotBeSpokenTo(t *testing.T) {
 func TestLoad(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
+	var mu sync.Mutex
 	var calls []string
 	e.program = func(argv []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		call := strings.TrimPrefix(strings.Join(argv, " "), "ctr --namespace k8s.io ")
+		mu.Lock()
 		calls = append(calls, call)
+		mu.Unlock()
 		switch {
 		case call == "containerd config dump":
 			fmt.Fprint(stdout, "version = 3\n[plugins.'io.containerd.cri.v1.images']\nsnapshotter = 'native'\n")
