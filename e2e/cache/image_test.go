@@ -19,6 +19,12 @@ import (
 // generated is a Source of layers that do not compress and are never in memory as a whole.
 type generated map[digest.Digest]layer
 
+// kept is generated for those who ask whether it is at hand.
+type kept struct{ generated }
+
+// Keep implements image.Keeper.
+func (kept) Keep(context.Context, []ocispec.Descriptor) error { return nil }
+
 type layer struct {
 	seed byte
 	size int64
@@ -34,13 +40,16 @@ func (l layer) open() io.Reader {
 }
 
 // newImage is an image with layers of these sizes.
-func newImage(sizes ...int64) (image.Image, error) {
+func newImage(sizes ...int64) (image.Image, error) { return newImageOf(0, sizes...) }
+
+// newImageOf is newImage with other layers for each seed.
+func newImageOf(seed byte, sizes ...int64) (image.Image, error) {
 	blobs := generated{}
 	config := ocispec.Image{Platform: ocispec.Platform{OS: "linux", Architecture: "amd64"}}
 	config.RootFS.Type = "layers"
 	manifest := ocispec.Manifest{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest}
 	for i, size := range sizes {
-		l := layer{byte(i), size}
+		l := layer{seed + byte(i), size}
 		sum := sha256.New()
 		if _, err := io.Copy(sum, l.open()); err != nil {
 			return image.Image{}, err

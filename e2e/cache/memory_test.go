@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pullonce/pullonce/internal/image"
 	"github.com/pullonce/pullonce/internal/store/actions"
 )
 
@@ -31,6 +32,8 @@ const (
 	childSaveMedium = "savemedium" // the medium one
 	childLoad       = "load"       // what was saved, layer by layer
 	childAtOnce     = "atonce"     // what was saved, all layers at once
+	childSaveFour   = "savefour"   // four images at once, whose layers are at hand
+	childLoadFour   = "loadfour"   // what was saved, four images at once
 )
 
 func TestMemoryStaysFlat(t *testing.T) {
@@ -38,6 +41,17 @@ func TestMemoryStaysFlat(t *testing.T) {
 	w := newWorld(t, false)
 	for _, job := range []string{childSave, childLoad, childAtOnce} {
 		resident, took := child(t, job, w.URL, t.TempDir())
+		t.Logf("%s: %d MiB resident, %s", job, resident>>20, took)
+		require.LessOrEqual(t, resident, int64(maxResident), job)
+	}
+}
+
+// Four images are saved and read at once, and no file is made: there is no folder for one.
+func TestMemoryStaysFlatForSeveralImagesWithoutFiles(t *testing.T) {
+	gate(t)
+	w := newWorld(t, false)
+	for _, job := range []string{childSaveFour, childLoadFour} {
+		resident, took := child(t, job, w.URL, "/dev/null/nowhere")
 		t.Logf("%s: %d MiB resident, %s", job, resident>>20, took)
 		require.LessOrEqual(t, resident, int64(maxResident), job)
 	}
@@ -92,6 +106,10 @@ func runChild(ctx context.Context, job string, args []string) error {
 		err = childLoads(ctx, s, 1)
 	case childAtOnce:
 		err = childLoads(ctx, s, len(bigLayers))
+	case childSaveFour:
+		err = fourTimes(func(i int) error { return childSavesKept(ctx, s, i) })
+	case childLoadFour:
+		err = fourTimes(func(i int) error { return childReads(ctx, s, i) })
 	}
 	if err != nil {
 		return err
@@ -110,6 +128,35 @@ func childSaves(ctx context.Context, s *actions.Store, layers []int64) error {
 		return err
 	}
 	return s.Save(ctx, key, img)
+}
+
+// fourTimes does f four times at once.
+func fourTimes(f func(i int) error) error {
+	var group errgroup.Group
+	for i := range 4 {
+		group.Go(func() error { return f(i) })
+	}
+	return group.Wait()
+}
+
+// keyOf is the key of one of four images.
+func keyOf(i int) string { return fmt.Sprintf("%s%x", key[:len(key)-1], i) }
+
+func childSavesKept(ctx context.Context, s *actions.Store, i int) error {
+	img, err := newImageOf(byte(10*(i+1)), 100_000_000, 50_000_000, 32)
+	if err != nil {
+		return err
+	}
+	return s.Save(ctx, keyOf(i), img.Via(func(s image.Source) image.Source { return kept{s.(generated)} }))
+}
+
+// childReads reads an image as an archive.
+func childReads(ctx context.Context, s *actions.Store, i int) error {
+	img, err := s.Open(ctx, keyOf(i))
+	if err != nil {
+		return err
+	}
+	return image.Encode(ctx, io.Discard, img)
 }
 
 // childLoads reads so many layers at once.
