@@ -86,6 +86,26 @@ func TestContainerdThatHangs(t *testing.T) {
 	require.NotErrorIs(t, err, target.ErrUnavailable)
 }
 
+// later hangs but for the first questions.
+type later struct{ command.Runner }
+
+func (l later) Run(ctx context.Context, c command.Command) (command.Output, error) {
+	if line := c.String(); strings.Contains(line, "plugins ls") || strings.HasSuffix(line, "--help") {
+		return l.Runner.Run(ctx, c)
+	}
+	return hanging{}.Run(ctx, c)
+}
+
+// A containerd that hangs in the middle costs the time for a call and no more.
+func TestContainerdThatHangsLater(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t, true)
+	limits := command.Limits{Call: 10 * time.Millisecond}
+	c := containerd.New(containerd.Options{Address: d.socket, Runner: later{d.runner}, Limits: limits})
+	_, err := c.Load(t.Context(), imagetest.New(t, imagetest.Options{}))
+	require.EqualError(t, err, "ctr images check did not end within 10ms: containerd hangs, or its disk does: see its log")
+}
+
 func TestAddressComesFromTheEnvironment(t *testing.T) {
 	t.Parallel()
 	d := newDaemon(t, true)

@@ -27,6 +27,12 @@ import (
 // DefaultTimeout is how long podman may take to say who it is.
 const DefaultTimeout = 15 * time.Second
 
+// DefaultLimits are how long podman's program may be silent. It says nothing while it takes a spooled archive apart, which
+// takes many minutes for a large one on a slow disk.
+func DefaultLimits() command.Limits {
+	return command.Limits{Call: time.Minute, Stall: 2 * time.Minute, Quiet: 20 * time.Minute}
+}
+
 // usualSocket is where podman's service with root's rights listens.
 const usualSocket = "/run/podman/podman.sock"
 
@@ -39,8 +45,10 @@ type Options struct {
 	Runner command.Runner
 	// Socket is where the service listens as a rule; "" is /run/podman/podman.sock.
 	Socket string
-	// Timeout bounds the first question. 0 is DefaultTimeout. A load is not bounded.
+	// Timeout bounds the first question. 0 is DefaultTimeout.
 	Timeout time.Duration
+	// Limits are how long the program may be silent; the zero value is DefaultLimits.
+	Limits command.Limits
 }
 
 // Podman is podman as a target.
@@ -60,6 +68,7 @@ func New(opts Options) *Podman {
 	if opts.Runner == nil {
 		opts.Runner = command.Host{}
 	}
+	opts.Runner = command.Limited{Runner: opts.Runner, Limits: cmp.Or(opts.Limits, DefaultLimits())}
 	opts.Timeout = cmp.Or(opts.Timeout, DefaultTimeout)
 	opts.Socket = cmp.Or(opts.Socket, usualSocket)
 	return &Podman{opts: opts, socket: opts.Getenv("CONTAINER_HOST")}

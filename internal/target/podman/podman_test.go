@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -415,6 +416,31 @@ func TestPodmanThatHangs(t *testing.T) {
 	_, err = p.Platform(ctx)
 	require.ErrorIs(t, err, context.Canceled)
 	require.NotErrorIs(t, err, target.ErrUnavailable)
+}
+
+// A podman that hangs in the middle costs the time for a call and no more.
+func TestPodmanThatHangsLater(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t)
+		p := podman.New(podman.Options{Runner: later{f.runner}})
+		_, err := p.Platform(t.Context())
+		require.NoError(t, err)
+		began := time.Now()
+		_, err = p.Load(t.Context(), imagetest.New(t, imagetest.Options{}))
+		require.EqualError(t, err, "podman image did not end within 1m0s: it hangs, or its disk does")
+		require.Equal(t, time.Minute, time.Since(began))
+	})
+}
+
+// later hangs but for the first question.
+type later struct{ command.Runner }
+
+func (l later) Run(ctx context.Context, c command.Command) (command.Output, error) {
+	if c.Argv[1] == "info" {
+		return l.Runner.Run(ctx, c)
+	}
+	return hanging{}.Run(ctx, c)
 }
 
 // A socket that is named is taken, whatever the program would say.

@@ -130,6 +130,9 @@ func (p *program) run(ctx context.Context, stdin func(context.Context, io.Writer
 	if failed, ok := errors.AsType[*command.Error](err); ok {
 		return "", &programError{what: args[0], cause: failed}
 	}
+	if hung, ok := errors.AsType[*command.Hung](err); ok {
+		return "", fmt.Errorf("podman %s %s within %s: it hangs, or its disk does", args[0], hung.Missed, hung.Limit)
+	}
 	return out.Stdout, err
 }
 
