@@ -69,9 +69,14 @@ func advise(said string) string {
 		return "containerd may not give files the owners that the image has: in a rootless one, widen /etc/subuid and /etc/subgid"
 	case strings.Contains(said, "read-only file system"):
 		return "containerd's data folder is mounted read-only"
-	case strings.Contains(said, "zstd"), strings.Contains(said, "unknown image layer"), strings.Contains(said, "unsupported layer type"):
+	case isUnknownLayer(said):
 		return "its layers are of a kind that this containerd is too old for: zstd needs 1.5 or later"
 	default:
 		return ""
 	}
+}
+
+// isUnknownLayer says whether it is the kind of a layer that a containerd does not know.
+func isUnknownLayer(said string) bool {
+	return strings.Contains(said, "zstd") || strings.Contains(said, "unknown image layer") || strings.Contains(said, "unsupported layer type")
 }

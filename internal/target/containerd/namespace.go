@@ -3,6 +3,8 @@ package containerd
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 
@@ -83,7 +85,7 @@ func (l *load) run(ctx context.Context, about About) (result target.Result, err 
 	if source == "" {
 		result.Outcome = target.Loaded
 		if result.Sent, err = l.bring(ctx, about); err != nil {
-			return result, err
+			return result, l.aboutLayers(err)
 		}
 		source = l.byRoot()
 		wanted = slices.DeleteFunc(wanted, func(name string) bool { return name == source })
@@ -96,6 +98,14 @@ func (l *load) run(ctx context.Context, about About) (result target.Result, err 
 	l.remove(ctx, l.temporary)
 	result.Replaced = before.other(l.img.Reference().Tagged(), l.ids())
 	return result, l.prove(ctx, l.wanted())
+}
+
+// aboutLayers says of a failure whether the image as its registry has it may help.
+func (l *load) aboutLayers(err error) error {
+	if failed, ok := errors.AsType[*ClientError](err); ok && l.img.Recompressed() && isUnknownLayer(said(failed.Cause)) {
+		return fmt.Errorf("%w: %w", target.ErrRecompressed, err)
+	}
+	return err
 }
 
 // prove holds names to the whole image.

@@ -47,6 +47,8 @@ type Options struct {
 	Stall time.Duration
 	// Call bounds what is answered at once; 0 is DefaultCall.
 	Call time.Duration
+	// PartSize is as in containerd.Namespace.
+	PartSize int64
 }
 
 // Kind is a kind cluster as a target.
@@ -152,7 +154,8 @@ func (c *cluster) namespace(api *client.Client, n node) *containerd.Namespace {
 			Runner: runner, Argv: []string{"ctr", "--namespace", containerd.DefaultNamespace},
 			Config: func(ctx context.Context) string { return config(ctx, runner) },
 		},
-		Room: func(ctx context.Context, _ containerd.About, need int64) error { return room(ctx, api, c.Call, need) },
+		Room:     func(ctx context.Context, _ containerd.About, need int64) error { return room(ctx, api, c.Call, need) },
+		PartSize: c.PartSize,
 	}
 	c.nodes[n.id] = namespace
 	return namespace
