@@ -1,0 +1,169 @@
+//go:build linux
+
+package contender
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/pullonce/pullonce/bench/internal/measure"
+	"github.com/pullonce/pullonce/internal/cachetest"
+)
+
+func ourLanes() []Contender {
+	return []Contender{
+		{Name: Exact, Prepare: primed(false), Commands: load(false), Verify: verifyTarget},
+		{Name: Zstd, Prepare: primed(true), Commands: load(true), Verify: verifyTarget},
+		{Name: Plain, Prepare: archived(false), Commands: loadArchives(false), Verify: verifyTarget},
+		{Name: PlainZstd, Prepare: archived(true), Commands: loadArchives(true), Verify: verifyTarget},
+	}
+}
+
+func present() []Contender {
+	return []Contender{{Name: Exact, Prepare: loaded, Commands: load(false), Verify: verifyTarget}}
+}
+
+func ourPrimes() []Contender {
+	return []Contender{
+		{Name: Exact, Commands: prime(false), Verify: verifyPrimed(false)},
+		{Name: Zstd, Prepare: knowsZstd, Commands: prime(true), Verify: verifyPrimed(true)},
+	}
+}
+
+func ourWarmPrimes() []Contender {
+	return []Contender{{Name: Exact, Prepare: primed(false), Commands: warm, Verify: verifyWarm}}
+}
+
+func warm(s *Scene, _ int) []measure.Command {
+	return []measure.Command{s.pullonce("prime", false, "", "--json")}
+}
+
+// verifyWarm proves that a prime found every image in the cache.
+func verifyWarm(_ context.Context, s *Scene, o Outcome) error {
+	if n := strings.Count(o.Stdout, `"source":"cache"`) + strings.Count(o.Stdout, `"source": "cache"`); n != len(s.Images) {
+		return fmt.Errorf("a warm prime found %d of %d images: %s", n, len(s.Images), o.Stdout)
+	}
+	return nil
+}
+
+// pullonce runs our binary as the action's last step does: with the environment that the runner gives it.
+func (s *Scene) pullonce(mode string, zstd bool, salt string, more ...string) measure.Command {
+	argv := []string{s.Programs.Pullonce, mode, "--store", "actions"}
+	if salt != "" {
+		argv = append(argv, "--key-salt", salt)
+	}
+	if zstd {
+		argv = append(argv, "--layers", "zstd")
+	}
+	for _, ref := range s.refs() {
+		argv = append(argv, "--images", ref)
+	}
+	return measure.Command{Argv: append(argv, more...), Dir: s.workspace(), Env: s.runnerEnv()}
+}
+
+// runnerEnv is the environment of the action's last step: what the runner sets for it, and what the step before hands over.
+func (s *Scene) runnerEnv() []string {
+	env := []string{"PATH=" + os.Getenv("PATH")}
+	for _, name := range []string{"machine", "composite"} {
+		data, err := os.ReadFile(filepath.Join(s.Root, "testdata", "runner", name+".env"))
+		if err != nil {
+			continue // the run fails of what it lacks
+		}
+		for line := range strings.Lines(string(data)) {
+			line = strings.TrimSpace(line)
+			if line == "" || line[0] == '#' || strings.HasPrefix(line, "PATH=") {
+				continue
+			}
+			env = append(env, strings.NewReplacer("WORK", s.Dir, "ACTION", s.Root).Replace(line))
+		}
+	}
+	return append(env, "DOCKER_HOST="+s.Engine.Host(), "ACTIONS_RUNTIME_TOKEN="+cachetest.Token, "ACTIONS_RESULTS_URL="+s.Store.URL(false))
+}
+
+func load(zstd bool) func(*Scene, int) []measure.Command {
+	return func(s *Scene, _ int) []measure.Command {
+		return []measure.Command{s.pullonce("load", zstd, "", "--into", s.Target.Into(), "--on-miss", "fail")}
+	}
+}
+
+func prime(zstd bool) func(*Scene, int) []measure.Command {
+	return func(s *Scene, round int) []measure.Command {
+		return []measure.Command{s.pullonce("prime", zstd, salt(round))}
+	}
+}
+
+func salt(round int) string { return fmt.Sprintf("round-%d", round) }
+
+// knowsZstd says whether our binary has the option.
+func knowsZstd(_ context.Context, s *Scene) error {
+	if !s.Programs.Zstd {
+		return errors.New("this pullonce has no option layers")
+	}
+	return nil
+}
+
+// primed is the prime job before our lanes.
+func primed(zstd bool) func(context.Context, *Scene) error {
+	return func(ctx context.Context, s *Scene) error {
+		if err := knowsZstd(ctx, s); zstd && err != nil {
+			return err
+		}
+		_, err := s.run(ctx, s.pullonce("prime", zstd, ""))
+		return err
+	}
+}
+
+// loaded is a lane before the lane.
+func loaded(ctx context.Context, s *Scene) error {
+	if err := primed(false)(ctx, s); err != nil {
+		return err
+	}
+	_, err := s.run(ctx, load(false)(s, 0)...)
+	return err
+}
+
+// verifyPrimed proves that the cache has what a prime of this round saved: a lane that may not pull finds it.
+func verifyPrimed(zstd bool) func(context.Context, *Scene, Outcome) error {
+	return func(ctx context.Context, s *Scene, o Outcome) error {
+		_, err := s.run(ctx, s.pullonce("load", zstd, salt(o.Round), "--into", "none", "--on-miss", "fail"))
+		return err
+	}
+}
+
+// archives is the folder of the archives that we make of the images.
+func (s *Scene) archives(zstd bool) string {
+	return filepath.Join(s.Dir, fmt.Sprintf("archives-%s-%t", s.Name, zstd))
+}
+
+// archived makes the archives.
+func archived(zstd bool) func(context.Context, *Scene) error {
+	return func(ctx context.Context, s *Scene) error {
+		if err := knowsZstd(ctx, s); zstd && err != nil {
+			return err
+		}
+		c := s.pullonce("prime", zstd, "")
+		for i, word := range c.Argv {
+			if word == "actions" {
+				c.Argv[i] = "dir:" + s.archives(zstd)
+			}
+		}
+		_, err := s.run(ctx, c)
+		return err
+	}
+}
+
+// loadArchives loads them as people load any archive.
+func loadArchives(zstd bool) func(*Scene, int) []measure.Command {
+	return func(s *Scene, _ int) []measure.Command {
+		files, _ := filepath.Glob(filepath.Join(s.archives(zstd), "*", "image.tar")) // the pattern is well-formed
+		var commands []measure.Command
+		for _, file := range files {
+			commands = append(commands, s.Target.Load(file))
+		}
+		return commands
+	}
+}
