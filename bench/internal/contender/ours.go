@@ -62,11 +62,11 @@ func (s *Scene) pullonce(mode string, zstd bool, salt string, more ...string) me
 	for _, ref := range s.refs() {
 		argv = append(argv, "--images", ref)
 	}
-	return measure.Command{Argv: append(argv, more...), Dir: s.workspace(), Env: s.runnerEnv()}
+	return measure.Command{Argv: append(argv, more...), Dir: s.workspace(), Env: s.runnerEnv(s.Store.URL(false))}
 }
 
 // runnerEnv is the environment of the action's last step: what the runner sets for it, and what the step before hands over.
-func (s *Scene) runnerEnv() []string {
+func (s *Scene) runnerEnv(resultsURL string) []string {
 	env := []string{"PATH=" + os.Getenv("PATH")}
 	for _, name := range []string{"machine", "composite"} {
 		data, err := os.ReadFile(filepath.Join(s.Root, "testdata", "runner", name+".env"))
@@ -74,14 +74,13 @@ func (s *Scene) runnerEnv() []string {
 			continue // the run fails of what it lacks
 		}
 		for line := range strings.Lines(string(data)) {
-			line = strings.TrimSpace(line)
-			if line == "" || line[0] == '#' || strings.HasPrefix(line, "PATH=") {
-				continue
+			name, value, ok := strings.Cut(strings.TrimSpace(line), "=")
+			if ok && name[0] != '#' && name != "PATH" {
+				env = append(env, name+"="+strings.NewReplacer("WORK", s.Dir, "ACTION", s.Root).Replace(value))
 			}
-			env = append(env, strings.NewReplacer("WORK", s.Dir, "ACTION", s.Root).Replace(line))
 		}
 	}
-	return append(env, "DOCKER_HOST="+s.Engine.Host(), "ACTIONS_RUNTIME_TOKEN="+cachetest.Token, "ACTIONS_RESULTS_URL="+s.Store.URL(false))
+	return append(env, "DOCKER_HOST="+s.Engine.Host(), "ACTIONS_RUNTIME_TOKEN="+cachetest.Token, "ACTIONS_RESULTS_URL="+resultsURL)
 }
 
 func load(zstd bool) func(*Scene, int) []measure.Command {

@@ -20,7 +20,7 @@ const (
 	row    = 24
 	title  = 34 // of a panel
 	margin = 16
-	foot   = 40
+	foot   = 56
 )
 
 // colours of bars: ours, and the others.
@@ -43,11 +43,30 @@ func Draw(r result.Report) []byte {
 	c.add(`<rect width="%d" height="%d" rx="8" fill="#ffffff"/>`, width, height)
 	top := margin
 	for _, p := range lanes {
-		top = c.panel(p, top)
+		top = c.panel(p, heading(r, p), top)
 	}
-	c.add(`<text x="%d" y="%d" fill="#57606a" font-size="11">%s</text>`, margin, height-margin, escape(caption(r)))
+	for i, line := range caption(r) {
+		c.add(`<text x="%d" y="%d" fill="#57606a" font-size="11">%s</text>`, margin, top+8+16*i, escape(line))
+	}
 	c.add("</svg>")
 	return []byte(c.b.String())
+}
+
+// heading says what a case is: the images, where they go, and the file system.
+func heading(r result.Report, c result.Case) string {
+	var bytes int64
+	var files int
+	for _, img := range r.Images[c.Image] {
+		bytes, files = bytes+img.Unpacked, files+img.Files
+	}
+	into, ok := map[string]string{
+		"docker": "Docker 29, classic image store", "docker-containerd": "Docker 29, containerd image store",
+		"docker-20.10": "Docker 20.10", "kind": "a kind node",
+	}[c.Target]
+	if !ok {
+		into = c.Target
+	}
+	return fmt.Sprintf("%s (%d MB in %d files) into %s, on %s", c.Image, (bytes+500_000)/1_000_000, files, into, c.Data)
 }
 
 // panels are the lanes that have figures, without the contenders that have none.
@@ -76,8 +95,8 @@ type canvas struct{ b strings.Builder }
 func (c *canvas) add(format string, args ...any) { fmt.Fprintf(&c.b, format+"\n", args...) }
 
 // panel draws a case from top down, and says where it ends.
-func (c *canvas) panel(p result.Case, top int) int {
-	c.add(`<text x="%d" y="%d" font-weight="600" fill="#1f2328">%s</text>`, margin, top+16, escape(fmt.Sprintf("%s into %s, on %s", p.Image, p.Target, p.Data)))
+func (c *canvas) panel(p result.Case, heading string, top int) int {
+	c.add(`<text x="%d" y="%d" font-weight="600" fill="#1f2328">%s</text>`, margin, top+16, escape(heading))
 	high := longest(p)
 	hand, compared := p.Find("hand-written")
 	y := top + title
@@ -148,10 +167,14 @@ func alternative(lanes []result.Case) string {
 	return "Seconds of a lane. " + strings.Join(parts, ". ")
 }
 
-// caption says where the figures are from.
-func caption(r result.Report) string {
-	return fmt.Sprintf("Seconds, medians of %d rounds in turn; the line is the range; × is to hand-written. %s, %d cores; store: %s. %s",
-		r.Settings.Rounds, r.Machine.CPU, r.Machine.Cores, r.Settings.Line(), r.Date.Format("2006-01-02"))
+// caption says what the figures are, and where they are from.
+func caption(r result.Report) []string {
+	return []string{
+		fmt.Sprintf("Seconds of a lane: medians of %d rounds in turn, with their range; × is to hand-written. Whatever comes from the cache comes over %s.",
+			r.Settings.Rounds, r.Settings.Line()),
+		fmt.Sprintf("docker-pull, crane and skopeo read from a registry on this machine, without a limit; plain-load is of an archive in page cache. %s, %d cores, %s.",
+			r.Machine.CPU, r.Machine.Cores, r.Date.Format("2006-01-02")),
+	}
 }
 
 func escape(s string) string { return html.EscapeString(s) }
