@@ -80,9 +80,10 @@ func TestOurEnvironmentIsTheRunners(t *testing.T) {
 	}
 	paths := slices.DeleteFunc(slices.Clone(env), func(v string) bool { return !strings.HasPrefix(v, "PATH=") })
 	require.Equal(t, []string{"PATH=" + os.Getenv("PATH")}, paths)
-	require.False(t, slices.ContainsFunc(env, func(v string) bool {
-		return strings.Contains(v, "WORK") && !strings.HasPrefix(v, "GITHUB_WORK") && !strings.HasPrefix(v, "RUNNER_WORK")
-	}))
+	for _, v := range env {
+		_, value, _ := strings.Cut(v, "=")
+		require.NotContains(t, value, "WORK", v)
+	}
 }
 
 func TestResetGivesEmptyFolders(t *testing.T) {
