@@ -11,9 +11,11 @@ import (
 	"sync/atomic"
 
 	"github.com/opencontainers/go-digest"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/pullonce/pullonce/internal/command"
 	"github.com/pullonce/pullonce/internal/platform"
+	"github.com/pullonce/pullonce/internal/target"
 )
 
 // Ctr is a containerd behind its ctr command (containerd, cmd/ctr, 1.6 to 2.x).
@@ -26,7 +28,8 @@ type Ctr struct {
 	// "" where it can't be had. nil leaves the choice to ctr, which takes overlayfs or what CONTAINERD_SNAPSHOTTER says.
 	Config func(ctx context.Context) string
 
-	known atomic.Pointer[dialect]
+	known  atomic.Pointer[dialect]
+	asking target.Locks // one at a time asks for it
 }
 
 var _ Stager = (*Ctr)(nil)
@@ -48,6 +51,14 @@ func (c *Ctr) dialect(ctx context.Context) (dialect, error) {
 	if known := c.known.Load(); known != nil {
 		return *known, nil
 	}
+	unlock, err := c.asking.Lock(ctx, "dialect")
+	if err != nil {
+		return dialect{}, err
+	}
+	defer unlock()
+	if known := c.known.Load(); known != nil {
+		return *known, nil
+	}
 	d, err := c.ask(ctx)
 	if err != nil {
 		return dialect{}, err
@@ -56,25 +67,32 @@ func (c *Ctr) dialect(ctx context.Context) (dialect, error) {
 	return d, nil
 }
 
-func (c *Ctr) ask(ctx context.Context) (dialect, error) {
-	plugins, err := c.run(ctx, nil, "plugins", "ls", "--detailed")
-	if err != nil {
-		return dialect{}, err
-	}
-	d := dialect{}
-	name := ""
+// ask asks all there is to ask at once: in a node each question takes a tenth of a second.
+func (c *Ctr) ask(ctx context.Context) (d dialect, err error) {
+	var plugins, help, name string
+	questions, asking := errgroup.WithContext(ctx)
+	questions.Go(func() (err error) {
+		plugins, err = c.run(asking, nil, "plugins", "ls", "--detailed")
+		return err
+	})
+	questions.Go(func() (err error) {
+		help, err = c.run(asking, nil, "images", "import", "--help")
+		return err
+	})
 	if c.Config != nil {
-		name = snapshotterOf(c.Config(ctx))
+		questions.Go(func() error {
+			name = snapshotterOf(c.Config(asking))
+			return nil
+		})
 	}
-	if name != "" {
-		d.snapshotter = []string{"--snapshotter", name}
+	if err := questions.Wait(); err != nil {
+		return dialect{}, err
 	}
 	if d.about, err = aboutOf(parsePlugins(plugins), name); err != nil {
 		return dialect{}, err
 	}
-	help, err := c.run(ctx, nil, "images", "import", "--help")
-	if err != nil {
-		return dialect{}, err
+	if name != "" {
+		d.snapshotter = []string{"--snapshotter", name}
 	}
 	if strings.Contains(help, "--local ") {
 		d.local = []string{"--local"}

@@ -21,6 +21,7 @@ func newNerdctl(t *testing.T) *daemon {
 	d := newDaemon(t, false)
 	for _, program := range []string{"ctr", "k3s", "/var/lib/rancher/rke2/bin/ctr"} {
 		d.on(program, "plugins ls --detailed", absent)
+		d.on(program, "images import --help", absent)
 		d.runner.On(program+" ctr", absent)
 	}
 	d.on("nerdctl", "info --format {{json .}}", commandtest.Says(`{"ID":"x","OSType":"linux","Architecture":"aarch64"}`+"\n"))

@@ -4,10 +4,12 @@ import (
 	"context"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pullonce/pullonce/internal/command"
@@ -114,4 +116,28 @@ func TestAddressComesFromTheEnvironment(t *testing.T) {
 	}})
 	_, err := c.Platform(t.Context())
 	require.NoError(t, err)
+}
+
+// However many loads want to know who a containerd is: its questions are asked once, and at the same time.
+func TestQuestionsAreAskedOnceAndTogether(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t, true)
+	var together, targets sync.WaitGroup
+	for subcommand, says := range map[string]string{"plugins ls --detailed": plugins16, "images import --help": ""} {
+		together.Add(1)
+		d.on("ctr", subcommand, func([]string, []byte) (command.Output, error) {
+			together.Done()
+			together.Wait()
+			return command.Output{Stdout: says}, nil
+		})
+	}
+	c := d.target()
+	for range 3 {
+		targets.Go(func() {
+			_, err := c.Platform(t.Context())
+			assert.NoError(t, err)
+		})
+	}
+	targets.Wait()
+	require.Len(t, d.runner.Calls(), 2)
 }
