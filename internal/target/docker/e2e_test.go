@@ -7,12 +7,14 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"testing/iotest"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
+	"github.com/moby/moby/client/pkg/versions"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/stretchr/testify/require"
@@ -23,6 +25,7 @@ import (
 	"github.com/pullonce/pullonce/internal/platform"
 	"github.com/pullonce/pullonce/internal/target"
 	"github.com/pullonce/pullonce/internal/target/docker"
+	"github.com/pullonce/pullonce/internal/target/loopback"
 )
 
 // The end-to-end tests load into daemons that are there already, which .ci/run starts. Which of them are there follows
@@ -304,5 +307,79 @@ func breaking(good image.Source, broken digest.Digest, at int64) image.Source {
 			io.Reader
 			io.Closer
 		}{io.MultiReader(io.LimitReader(rc, at), iotest.ErrReader(errBreak)), rc}, nil
+	})
+}
+
+// TestE2EWrongBytesAreForgotten has a daemon get the beginning of a layer wrong, and then pull the image for itself. A
+// containerd store goes on where a pull broke off.
+func TestE2EWrongBytesAreForgotten(t *testing.T) {
+	t.Parallel()
+	forEachDaemon(t, func(t *testing.T, d real) {
+		img := d.image(t, imagetest.Options{Reference: "wrong:1", Layers: 2, LayerSize: 8 << 20, Seed: rand.Uint64()})
+		_, err := d.Load(t.Context(), img.Via(func(s image.Source) image.Source {
+			return source(func(ctx context.Context, blob ocispec.Descriptor) (io.ReadCloser, error) {
+				rc, err := s.Blob(ctx, blob)
+				return struct {
+					io.Reader
+					io.Closer
+				}{io.MultiReader(strings.NewReader("wrong bytes"), rc), rc}, err
+			})
+		}))
+		require.ErrorIs(t, err, image.ErrVerify)
+
+		registry, err := loopback.Serve(t.Context(), img, loopback.Options{})
+		require.NoError(t, err)
+		defer registry.Close()
+		pull, err := d.api.ImagePull(t.Context(), registry.Reference(), client.ImagePullOptions{})
+		require.NoError(t, err)
+		require.NoError(t, pull.Wait(t.Context()))
+		require.NoError(t, d.create(t, registry.Reference()))
+		_, err = d.api.ImageRemove(t.Context(), registry.Reference(), client.ImageRemoveOptions{})
+		require.NoError(t, err)
+	})
+}
+
+// TestE2ERecompressed keeps nothing of a recompressed image but what runs, under its own digests.
+func TestE2ERecompressed(t *testing.T) {
+	t.Parallel()
+	forEachDaemon(t, func(t *testing.T, d real) {
+		options := imagetest.Options{
+			Reference: "recompressed:1", Index: true, Digest: true, Layers: 3, LayerSize: 50_000, Platform: d.platform, Seed: 700,
+		}
+		exact := imagetest.New(t, options)
+		options.Recompressed = true
+		img := d.image(t, options)
+		options.Reference = "recompressed:2"
+		renamed := imagetest.New(t, options)
+		version, err := d.api.ServerVersion(t.Context(), client.ServerVersionOptions{})
+		require.NoError(t, err)
+		result, err := d.Load(t.Context(), img)
+		if versions.LessThan(version.APIVersion, "1.42") {
+			require.ErrorIs(t, err, target.ErrRecompressed)
+			return
+		}
+		require.NoError(t, err)
+		require.Equal(t, target.Loaded, result.Outcome)
+		refs := []string{img.Reference().Tagged(), d.id(img)}
+		if d.containerd {
+			refs = append(refs, img.Reference().String(), img.Reference().WithDigest(img.Root().Digest))
+		}
+		for _, ref := range refs {
+			require.Equal(t, d.id(img), d.answer(t, ref))
+			require.NoError(t, d.create(t, ref))
+		}
+		require.Empty(t, d.answer(t, img.Carrier().Digest.String()))
+		result, err = d.Load(t.Context(), img)
+		require.NoError(t, err)
+		require.Equal(t, target.Present, result.Outcome)
+		result, err = d.Load(t.Context(), renamed)
+		require.NoError(t, err)
+		require.Equal(t, target.Tagged, result.Outcome)
+		result, err = d.Load(t.Context(), exact)
+		require.NoError(t, err)
+		if d.containerd {
+			require.Equal(t, target.Loaded, result.Outcome, "its own layers are not there yet")
+		}
+		require.NoError(t, d.create(t, exact.Reference().Tagged()))
 	})
 }

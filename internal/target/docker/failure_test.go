@@ -85,7 +85,7 @@ func TestFailedLoads(t *testing.T) {
 		},
 		"an answer that breaks off": {
 			given: func(e *engine, _ image.Image) { answering(e, `{"status":"Load`, nil) },
-			want:  "after SIZE bytes of an image of WHOLE: its answer broke off: unexpected EOF",
+			want:  "after SIZE bytes of an image of WHOLE: the connection to the daemon broke, in the middle of its answer",
 			sent:  true,
 		},
 		"an answer without end": {

@@ -8,11 +8,16 @@ import (
 
 	"github.com/moby/moby/client"
 
+	"github.com/pullonce/pullonce/internal/image"
+	"github.com/pullonce/pullonce/internal/target"
 	"github.com/pullonce/pullonce/internal/target/loopback"
 )
 
-// endTime is how long a containerd store may take to end a pull that can't go on, before that is cancelled.
-const endTime = 500 * time.Millisecond
+// How long a containerd store may take to end a pull that can't go on, before that is cancelled.
+const (
+	endTime    = 500 * time.Millisecond
+	forgetTime = 5 * time.Second // where it may have got wrong bytes
+)
 
 // errUnreached says that the daemon does not get through to this process: it is on another machine, or in a network of its
 // own, or may not pull.
@@ -33,6 +38,9 @@ func (l load) pullProven(ctx context.Context) (temporary string, sent int64, err
 	if err != nil && temporary != "" {
 		l.cleanUp(ctx, temporary)
 		temporary = ""
+	}
+	if errors.Is(err, image.ErrVerify) && l.daemon.containerd {
+		l.collect(ctx)
 	}
 	return temporary, sent, err
 }
@@ -71,9 +79,9 @@ func (l load) pull(parent context.Context) (name string, sent int64, err error) 
 	return name, registry.Sent(), err
 }
 
-// postPull is one pull request and its answer. At the end of ctx a containerd store is left a moment to end the pull by
-// itself: it forgets the beginning of a layer then, while after a request that was cancelled it keeps it for hours, and the
-// next pull would go on with it, whatever bytes these are.
+// postPull is one pull request and its answer. At the end of ctx a containerd store is left the time to end the pull by
+// itself: what it has of a layer is garbage then, while after a request that was cancelled it keeps that for hours, and the
+// next pull, whosever it is, goes on with it, whatever bytes these are.
 func (l load) postPull(ctx context.Context, name string, watch *watch) error {
 	asking, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -82,8 +90,12 @@ func (l load) postPull(ctx context.Context, name string, watch *watch) error {
 		if !l.daemon.containerd {
 			return
 		}
+		grace := endTime
+		if errors.Is(context.Cause(ctx), image.ErrRead) {
+			grace = forgetTime
+		}
 		select {
-		case <-time.After(endTime):
+		case <-time.After(grace):
 		case <-asking.Done():
 		}
 	})()
@@ -95,6 +107,25 @@ func (l load) postPull(ctx context.Context, name string, watch *watch) error {
 	}
 	err = readAnswer(heard{watch, answer}, maxAnswer)
 	return errors.Join(err, answer.Close())
+}
+
+// collect has a containerd store forget what it got of a pull that is over. It collects garbage when it thinks fit, but at once
+// where an image loses its last name (moby, daemon/containerd/image_delete.go), so it is given one without layers for that.
+func (l load) collect(ctx context.Context) {
+	ctx, cancel := target.Cleaning(ctx)
+	defer cancel()
+	img, err := l.img.Unnamed()
+	if err == nil {
+		img, err = target.Apart(img)
+	}
+	if err != nil {
+		return
+	}
+	_, _ = l.send(ctx, img, len(img.Layers())) // it says that layers are missing
+	l.cleanUp(ctx, img.Root().Digest.String())
+	if img.Recompressed() {
+		l.cleanUp(ctx, img.Carrier().Digest.String())
+	}
 }
 
 // sendHead tells a containerd store what it has pulled: the root, which leads to the manifest, and the name of an image by

@@ -23,8 +23,12 @@ const (
 	Archive
 )
 
-// worthPulling is the size of the layers, in bytes, from which on a pull is faster than an archive.
-const worthPulling = 1 << 20
+// The sizes of an image's layers, in bytes, from which on a pull is faster than an archive. A containerd store is told the
+// root afterwards, and forgets the name of the pull, which take it some 60 ms.
+const (
+	worthClassic    = 2 << 20
+	worthContainerd = 16 << 20
+)
 
 // bring gets the image into the daemon, proven whole. The temporary name that its layers may have there is for the caller to
 // remove, also where an error is returned.
@@ -61,10 +65,14 @@ func (l load) pulls(known bool, shared func() int) bool {
 		return true
 	}
 	all := sizeFrom(l.img, 0)
-	if l.unreached.Load() || all < worthPulling {
+	switch {
+	case l.unreached.Load():
 		return false
+	case l.daemon.containerd:
+		return all >= worthContainerd
+	default:
+		return all >= worthClassic && sizeFrom(l.img, shared()) >= all/4*3
 	}
-	return l.daemon.containerd || sizeFrom(l.img, shared()) >= all/4*3
 }
 
 // isCurable says whether an archive may work where a pull failed.
