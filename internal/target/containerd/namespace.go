@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/opencontainers/go-digest"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/pullonce/pullonce/internal/image"
 	"github.com/pullonce/pullonce/internal/oneline"
@@ -90,14 +91,25 @@ func (l *load) run(ctx context.Context, about About) (result target.Result, err 
 		source = l.byRoot()
 		wanted = slices.DeleteFunc(wanted, func(name string) bool { return name == source })
 	}
-	if len(wanted) > 0 {
-		if err = l.Tag(ctx, source, wanted); err != nil {
-			return result, err
-		}
+	if err = l.name(ctx, source, wanted); err != nil {
+		return result, err
 	}
-	l.remove(ctx, l.temporary)
 	result.Replaced = before.other(l.img.Reference().Tagged(), l.ids())
 	return result, l.prove(ctx, l.wanted())
+}
+
+// name gives the image called source its other names, while those of its parts go.
+func (l *load) name(ctx context.Context, source string, names []string) error {
+	var tidying errgroup.Group
+	tidying.Go(func() error {
+		l.remove(ctx, l.temporary)
+		return nil
+	})
+	defer func() { _ = tidying.Wait() }() // it has nothing to say
+	if len(names) == 0 {
+		return nil
+	}
+	return l.Tag(ctx, source, names)
 }
 
 // aboutLayers says of a failure whether the image as its registry has it may help.
