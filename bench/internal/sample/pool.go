@@ -57,9 +57,10 @@ func pool(machine fs.FS) ([]file, error) {
 	return files, nil
 }
 
-// choose takes files for a layer: about as many as wanted, of about that size together. Folders are taken in an order that
-// the seed decides, and their files as they come, so that neighbours stay neighbours as in a real image. While those taken
-// are smaller than the average that is wanted, a larger one follows, and the other way round.
+// choose takes files for a layer: about as many as wanted, of about that size together. While those taken are smaller than
+// the average that is wanted, a larger one follows, and the other way round. The seed decides the order: of small files that
+// of their folders, so that neighbours stay neighbours as in a real image; of large ones that of each, so that no folder
+// makes a layer.
 func choose(files []file, l layer) ([]file, error) {
 	average := l.bytes / int64(l.files)
 	var small, large []file
@@ -73,6 +74,8 @@ func choose(files []file, l layer) ([]file, error) {
 			large = append(large, f)
 		}
 	}
+	generator := rand.New(rand.NewPCG(l.seed, 1))
+	generator.Shuffle(len(large), func(i, j int) { large[i], large[j] = large[j], large[i] })
 	var chosen []file
 	var total int64
 	for total < l.bytes {

@@ -36,22 +36,18 @@ const (
 // Names are all of them.
 func Names() []string { return []string{Small, M, L, Set, Five} }
 
-// Specs are the images of a name; none if nothing is called that. Layers are of uneven size, as real ones: a base, what was
+// Specs are the images to be made for a name; none if nothing is called that, or it is of images with other names. Layers are of uneven size, as real ones: a base, what was
 // installed, then ever less.
 func Specs(name string) []Spec {
-	small := Spec{Name: "small", Bytes: 10 * MB, Files: 400, Layers: []float64{0.7, 0.25, 0.05}}
-	set := []Spec{member("set-a", 80), member("set-b", 60), member("set-c", 70), member("set-d", 50)}
 	switch name {
 	case Small:
-		return []Spec{small}
+		return []Spec{{Name: "small", Bytes: 10 * MB, Files: 400, Layers: []float64{0.7, 0.25, 0.05}}}
 	case M:
 		return []Spec{{Name: "m", Bytes: 259 * MB, Files: 9_000, Layers: []float64{0.31, 0.02, 0.40, 0.17, 0.08, 0.02}}}
 	case L:
 		return []Spec{{Name: "l", Bytes: 1_440 * MB, Files: 41_000, Layers: []float64{0.08, 0.12, 0.25, 0.18, 0.14, 0.09, 0.06, 0.05, 0.02, 0.01}}}
 	case Set:
-		return set
-	case Five:
-		return append(set, small)
+		return []Spec{member("set-a", 80), member("set-b", 60), member("set-c", 70), member("set-d", 50)}
 	default:
 		return nil
 	}
