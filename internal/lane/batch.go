@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pullonce/pullonce/internal/cachekey"
 	"github.com/pullonce/pullonce/internal/image"
 	"github.com/pullonce/pullonce/internal/image/fanout"
 	"github.com/pullonce/pullonce/internal/report"
@@ -216,10 +217,18 @@ func (b *batch) entry(ctx context.Context, j *job) (img image.Image, err error) 
 	if err := img.Is(j.item.Pin.Reference, j.item.Platform); err != nil {
 		return image.Image{}, storeFault{fmt.Errorf("opening %s: %w", j.item.Key, err)}
 	}
-	if err := img.Loadable(); err != nil {
+	if err := b.fits(img); err != nil {
 		return image.Image{}, storeFault{fmt.Errorf("opening %s: %w: %w", j.item.Key, image.ErrVerify, err)}
 	}
 	return img, nil
+}
+
+// fits refuses what prime never saves under the lane's keys.
+func (r *run) fits(img image.Image) error {
+	if img.Recompressed() && r.Format == cachekey.V1 {
+		return errors.New("its layers are not the registry's own, and its key says that they are")
+	}
+	return img.Loadable()
 }
 
 // pulled is the image as the registry has it. attempts counts the tries so far.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -237,6 +238,17 @@ func TestTargetThatNeedsTheRegistrysLayersIsPulledFor(t *testing.T) {
 	require.Equal(t, "redis:7: pulled from the registry instead of the store: loading into memory: no layers recompressed with zstd: too old", got.Problems[0].Message)
 	require.Equal(t, "prime and load with layers: exact what such a target needs", got.Problems[0].Hint)
 
+	b.options.Format = cachekey.V1
+	moved := lane.Items(b.options.Pins, linux, "", cachekey.V1)[0].Key
+	require.NoError(t, os.Rename(filepath.Dir(b.store.Path(got.Images[0].Key)), filepath.Dir(b.store.Path(moved))))
+	b.target.images = map[string]string{}
+	got = lane.Run(t.Context(), b.options)
+	require.Equal(t, report.Registry, got.Images[0].Source)
+	require.Equal(t, "corrupt", got.Problems[0].Kind)
+	require.Contains(t, got.Problems[0].Message, "its layers are not the registry's own, and its key says that they are")
+	require.NoError(t, os.Rename(filepath.Dir(b.store.Path(moved)), filepath.Dir(b.store.Path(done.Images[0].Key))))
+
+	b.options.Format = cachekey.V2
 	b.target.exact, b.target.images = false, map[string]string{}
 	b.registry.ResetLog()
 	got = lane.Run(t.Context(), b.options)

@@ -56,7 +56,7 @@ func (r *run) unfit(ctx context.Context, item plan.Item, entry store.Entry, row 
 	defer cancel()
 	img, err := r.Store.Open(ctx, item.Key)
 	if err == nil {
-		err = holds(img, item)
+		err = r.holds(img, item)
 	}
 	if err == nil && r.VerifyFull {
 		err = image.Verify(ctx, img)
@@ -75,12 +75,15 @@ func (r *run) unfit(ctx context.Context, item plan.Item, entry store.Entry, row 
 }
 
 // holds refuses an entry that holds something else than the item.
-func holds(img image.Image, item plan.Item) error {
+func (r *run) holds(img image.Image, item plan.Item) error {
 	if err := img.Is(item.Pin.Reference, item.Platform); err != nil {
 		return err
 	}
 	if err := fits(item, img); err != nil {
 		return fmt.Errorf("%w: %w", image.ErrVerify, err)
+	}
+	if img.Recompressed() && r.Recompress == nil {
+		return fmt.Errorf("%w: its layers are not the registry's own", image.ErrVerify)
 	}
 	return nil
 }

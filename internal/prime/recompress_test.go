@@ -34,9 +34,10 @@ func newZstdBench(t *testing.T, refs ...string) *bench {
 		pins = append(pins, item)
 	}
 	dir := t.TempDir()
-	b.options.Items, b.options.Recompress = pins, recompress.New(recompress.Options{Dir: dir})
+	layers := recompress.New(recompress.Options{Dir: dir})
+	b.options.Items, b.options.Recompress = pins, layers
 	t.Cleanup(func() {
-		require.NoError(t, b.options.Recompress.Close())
+		require.NoError(t, layers.Close())
 		left, err := os.ReadDir(dir)
 		require.NoError(t, err)
 		require.Empty(t, left)
@@ -86,6 +87,18 @@ func TestLayersAreRecompressedOnTheirWay(t *testing.T) {
 		require.Equal(t, []report.Source{report.Cache, report.Cache}, sources(warm), warm.Problems)
 		require.Empty(t, b.registry.Log(), "a warm prime asks no registry")
 	}
+}
+
+// What has come under the wrong key is of no use there.
+func TestRecompressedEntryUnderTheKeyOfAnExactOneIsReplaced(t *testing.T) {
+	t.Parallel()
+	b := newZstdBench(t, "base:1")
+	require.Equal(t, report.Success, prime.Run(t.Context(), b.options).Result)
+	b.options.Recompress, b.options.VerifyFull = nil, true
+	got := prime.Run(t.Context(), b.options)
+	require.Equal(t, report.Success, got.Result)
+	require.Contains(t, got.Problems[0].Message, "its layers are not the registry's own")
+	require.False(t, b.stored(t, 0).Recompressed())
 }
 
 func TestWhatHasNothingToRecompressIsStoredAsItIs(t *testing.T) {

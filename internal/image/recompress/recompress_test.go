@@ -195,6 +195,21 @@ func TestLayersAreTheSameContentInZstd(t *testing.T) {
 	}
 }
 
+// Where the system lets an open file go without its name, nothing is left of one, however the process ends.
+func TestFilesHaveNoNames(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := recompress.New(recompress.Options{Dir: dir})
+	img := claimed(t, s, compose(t, gzipped(t, text(1, 1000))))
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	if runtime.GOOS != "windows" {
+		require.Empty(t, left)
+	}
+	require.NoError(t, image.Verify(t.Context(), img))
+	require.NoError(t, s.Close())
+}
+
 func TestWhatIsNoTarOrGzipStaysAsItIs(t *testing.T) {
 	t.Parallel()
 	content := text(1, 50_000)
