@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pullonce/pullonce/internal/image"
 )
 
 // kubelet is a place as the kubelet sees it: through the CRI plugin of its containerd.
@@ -114,29 +116,45 @@ func (p *kindPlace) kubelet(t *testing.T) *kubelet {
 	})
 }
 
-// A pod that names its image by tag and digest, as charts do, runs to a good end where nothing could be pulled.
+// A pod that names its image by tag and digest, as charts do, runs to a good end where nothing could be pulled: of the
+// registry's own layers, of ones in zstd, and of an image that came in parts.
 func TestPodRunsByDigest(t *testing.T) {
 	gate(t)
 	for _, name := range []string{"containerd", "kind"} {
 		for _, e := range engines() {
 			t.Run(name+"-"+e.version(), func(t *testing.T) {
 				k := kubelets()[name](t, e)
-				img := indexed(t, "e2e.test/pod:1", "pod")
-				pinned := img.Reference().Tagged() + "@" + img.Root().Digest.String()
-				_, err := k.target(t).Load(t.Context(), img)
-				require.NoError(t, err)
-				id, err := k.container(t, pinned)
-				require.NoError(t, err)
-				_, err = k.crictl(t, "start", id)
-				require.NoError(t, err)
-				require.Eventually(t, func() bool {
-					state, err := k.crictl(t, "inspect", "--output", "go-template", "--template", "{{.status.state}} {{.status.exitCode}}", id)
-					require.NoError(t, err)
-					return strings.TrimSpace(state) == "CONTAINER_EXITED 0"
-				}, patience, 50*time.Millisecond)
+				for form, img := range map[string]image.Image{
+					"exact": indexed(t, "e2e.test/pod:1", "pod"),
+					"zstd":  recompressed(t, indexed(t, "e2e.test/pod-zstd:1", "zstd")),
+					"parts": thick(t, 2, "pod")[0],
+				} {
+					t.Run(form, func(t *testing.T) { k.runsByDigest(t, img) })
+				}
 			})
 		}
 	}
+}
+
+func (k *kubelet) runsByDigest(t *testing.T, img image.Image) {
+	t.Helper()
+	pinned := img.Reference().Tagged() + "@" + img.Root().Digest.String()
+	_, err := k.target(t).Load(t.Context(), img)
+	require.NoError(t, err)
+	id, err := k.container(t, pinned)
+	require.NoError(t, err)
+	_, err = k.crictl(t, "start", id)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		state, err := k.crictl(t, "inspect", "--output", "go-template", "--template", "{{.status.state}} {{.status.exitCode}}", id)
+		require.NoError(t, err)
+		return strings.TrimSpace(state) == "CONTAINER_EXITED 0"
+	}, patience, 50*time.Millisecond)
+	_, err = k.crictl(t, "rm", id)
+	require.NoError(t, err)
+	listed, err := k.crictl(t, "images")
+	require.NoError(t, err)
+	require.NotContains(t, listed, "pullonce.invalid")
 }
 
 // kubelets are the kubelets' views, by the name of the place.
