@@ -37,9 +37,10 @@ type Options struct {
 	SpoolDir string
 	// Mask is told of each secret before it can get anywhere near a log: the signatures of URLs. It may be nil.
 	Mask func(secret string)
-	// Concurrency is how many ranges are read ahead, and how many blocks are made and sent at a time, of all entries
-	// together; 6 by default. Each takes 4 MiB.
+	// Concurrency is how many ranges are read ahead, of all entries together; 6 by default. Each takes 4 MiB.
 	Concurrency int
+	// Blocks is how many blocks are made and sent at a time, of all entries together; 4 by default. Each takes 8 MiB.
+	Blocks int
 	// Saved says of a key whether it is known that somebody has saved it in this run. Such a key is looked up again
 	// for VisibilityWait before it counts as a miss. It may be nil.
 	Saved func(key string) bool
@@ -94,7 +95,7 @@ func New(o Options) (*Store, error) {
 		service: &service{
 			base: origin.Scheme + "://" + origin.Host + servicePath, token: o.Token, transport: transport, policy: o.Policy, mask: o.Mask,
 		},
-		storage: storage{transport: transport, policy: transfers, buffers: newBuffers(o.Concurrency)},
+		storage: storage{transport: transport, policy: transfers, buffers: newBuffers(o.Blocks)},
 		writer:  writer,
 		reader:  reader,
 		start:   time.Now().Add(time.Duration(o.Policy.Jitter() * float64(o.Stagger))),
@@ -116,6 +117,7 @@ func (o Options) withDefaults() Options {
 	}
 	o.Policy.Timeout = cmp.Or(o.Policy.Timeout, 10*time.Minute)
 	o.Concurrency = cmp.Or(o.Concurrency, 6)
+	o.Blocks = cmp.Or(o.Blocks, 4)
 	o.VisibilityWait = cmp.Or(o.VisibilityWait, 20*time.Second)
 	o.SettleWait = cmp.Or(o.SettleWait, 2*time.Minute)
 	return o

@@ -115,7 +115,7 @@ func TestALayerThatChangedWhereItLaysIsNotPublished(t *testing.T) {
 		img, source := kept(t, large, func(context.Context) error { return nil })
 		source.Blobs[img.Layers()[2].Descriptor.Digest][1000] ^= 1
 		require.ErrorIs(t, s.Save(t.Context(), key, img), image.ErrVerify)
-		require.NotEmpty(t, c.Requests(cachetest.PutBlock))
+		require.Len(t, c.Requests(cachetest.Create), 1)
 		require.Empty(t, c.Requests(cachetest.PutBlockList, cachetest.Finalize))
 		require.Empty(t, c.Entries())
 	})
@@ -146,7 +146,7 @@ func TestSavesShareTheirBlocks(t *testing.T) {
 			time.Sleep(time.Second)
 			next.ServeHTTP(w, req)
 		})
-		s := open(t, c, actions.Options{Concurrency: 3})
+		s := open(t, c, actions.Options{Blocks: 3})
 		img, _ := kept(t, large, func(context.Context) error { return nil })
 		var saves sync.WaitGroup
 		for i := range 4 {

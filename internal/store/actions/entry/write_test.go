@@ -71,7 +71,7 @@ func TestTheFirstBlockComesLast(t *testing.T) {
 	_, err := d.Write(t.Context(), &sent)
 	require.NoError(t, err)
 	last := d.Blocks() - 1
-	require.Greater(t, last, 4)
+	require.Greater(t, last, 2)
 	for i, block := range sent.order[:last] {
 		require.Equal(t, i+1, block)
 		require.LessOrEqual(t, cap(sent.data[block]), entry.BlockSize, "it fits into its buffer")
@@ -95,7 +95,7 @@ func TestBlocksAreTheSameEachTime(t *testing.T) {
 
 func TestASmallEntryIsOneBlock(t *testing.T) {
 	t.Parallel()
-	for layers, want := range map[int]int{1: 1, 4: 1, 5: 3, 8: 3, 9: 4} {
+	for layers, want := range map[int]int{1: 1, 8: 1, 9: 3, 16: 3, 17: 4} {
 		d := draft(t, imagetest.New(t, imagetest.Options{Layers: layers, LayerSize: 1 << 20}))
 		require.Equal(t, want, d.Blocks(), "%d layers", layers)
 	}
