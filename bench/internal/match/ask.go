@@ -43,6 +43,9 @@ func (h *hall) ask(ctx context.Context, mode contender.Mode, s *contender.Scene)
 // turn is one contender's turn in a round.
 func (h *hall) turn(ctx context.Context, mode contender.Mode, s *contender.Scene, who contender.Contender, round int, series *result.Series) {
 	sample, err := h.job(ctx, mode, s, who, round)
+	if ctx.Err() != nil {
+		return // we were told to end, and it did nothing wrong
+	}
 	if err != nil {
 		series.Problem = fmt.Sprintf("round %d: %v", round, err)
 		fmt.Fprintf(h.options.Progress, "  %d  %-20s %v\n", round, who.Name, err)
@@ -122,6 +125,7 @@ func (h *hall) timed(ctx context.Context, s *contender.Scene, commands []measure
 		return result.Sample{}, "", err
 	}
 	sample.DaemonCPU = after.cpu - before.cpu
+	sample.OtherCPU = max(0, after.busy-before.busy-(after.ours-before.ours))
 	sample.Store, sample.Registry = after.store.Sub(before.store), after.registry.Sub(before.registry)
 	sample.DaemonPeak, err = measure.Peak(proc, s.Target.Processes()...)
 	return sample, stdout, err

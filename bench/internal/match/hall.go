@@ -87,9 +87,10 @@ func (o Options) mount() error {
 	return nil
 }
 
-// reading is what the meters stand at.
+// reading is what the meters stand at: the processor time of the target's daemons, of the whole machine, and of all that
+// belongs to the benchmark; and what was asked of store and registry.
 type reading struct {
-	cpu             time.Duration
+	cpu, busy, ours time.Duration
 	store, registry link.Counts
 }
 
@@ -99,6 +100,13 @@ func (h *hall) read(ctx context.Context, s *contender.Scene) (reading, error) {
 	if err != nil {
 		return reading{}, err
 	}
-	cpu, err := measure.TreeCPU(proc, s.Target.Processes()...)
-	return reading{cpu: cpu, store: s.Store.Counts(), registry: registry}, err
+	r := reading{store: s.Store.Counts(), registry: registry}
+	if r.cpu, err = measure.TreeCPU(proc, s.Target.Processes()...); err != nil {
+		return r, err
+	}
+	if r.ours, err = measure.TreeCPU(proc, append(s.Target.Processes(), os.Getpid())...); err != nil {
+		return r, err
+	}
+	r.busy, err = measure.BusyCPU(proc)
+	return r, err
 }

@@ -19,7 +19,7 @@ import (
 // machine says what the benchmark runs on.
 func machine(o Options) (m result.Machine, err error) {
 	files := map[string]string{}
-	for _, name := range []string{"/proc/cpuinfo", "/proc/meminfo", "/proc/loadavg", "/proc/self/mounts", "/proc/sys/kernel/osrelease", "/etc/os-release"} {
+	for _, name := range []string{"/proc/cpuinfo", "/proc/meminfo", "/proc/self/mounts", "/proc/sys/kernel/osrelease", "/etc/os-release"} {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			return m, fmt.Errorf("reading what machine this is: %w", err)
@@ -35,10 +35,6 @@ func machine(o Options) (m result.Machine, err error) {
 		return m, fmt.Errorf("reading how much memory there is: %w", err)
 	}
 	m.Memory = kib << 10
-	load, _, _ := strings.Cut(files["/proc/loadavg"], " ")
-	if m.Load, err = strconv.ParseFloat(load, 64); err != nil {
-		return m, fmt.Errorf("reading the load: %w", err)
-	}
 	for _, data := range o.Data {
 		m.FileSystems[data] = fileSystem(files["/proc/self/mounts"], o.folder(data))
 	}

@@ -92,6 +92,28 @@ func parseStat(line []byte) (process, error) {
 	return process{pid: numbers[0], parent: numbers[1], cpu: tick * time.Duration(numbers[2]+numbers[3]+numbers[4]+numbers[5])}, nil
 }
 
+// BusyCPU is the processor time, so far, of everything on the machine, the time that a hypervisor took included.
+func BusyCPU(proc string) (time.Duration, error) {
+	data, err := os.ReadFile(filepath.Join(proc, "stat"))
+	if err != nil {
+		return 0, err
+	}
+	first, _, _ := strings.Cut(string(data), "\n")
+	fields := strings.Fields(first) // cpu user nice system idle iowait irq softirq steal guest guest_nice, and guest is in user
+	if len(fields) < 9 || fields[0] != "cpu" {
+		return 0, fmt.Errorf("reading what the processors did: no such line: %q", first)
+	}
+	var total time.Duration
+	for _, i := range []int{1, 2, 3, 6, 7, 8} {
+		n, err := strconv.ParseInt(fields[i], 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("reading what the processors did: %w", err)
+		}
+		total += tick * time.Duration(n)
+	}
+	return total, nil
+}
+
 // ResetPeak makes the kernel forget the peak memory of processes.
 func ResetPeak(proc string, pids ...int) error {
 	for _, pid := range pids {

@@ -47,6 +47,19 @@ func TestTreeCPUOfWhatIsNoProcess(t *testing.T) {
 	}
 }
 
+func TestBusyCPUIsAllButIdleness(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	stat := filepath.Join(dir, "stat")
+	require.NoError(t, os.WriteFile(stat, []byte("cpu  1 2 4 1000 1000 8 16 32 1000 1000\ncpu0 9 9 9\n"), 0o644))
+	busy, err := BusyCPU(dir)
+	require.NoError(t, err)
+	require.Equal(t, 63*tick, busy)
+	require.NoError(t, os.WriteFile(stat, []byte("cpu  x\n"), 0o644))
+	_, err = BusyCPU(dir)
+	require.ErrorContains(t, err, "no such line")
+}
+
 func TestPeakIsTheSum(t *testing.T) {
 	t.Parallel()
 	dir := fakeProc(t, map[int]string{7: "", 8: ""})

@@ -29,8 +29,6 @@ type Machine struct {
 	Cores       int               `json:"cores"`
 	Memory      int64             `json:"memory"` // bytes
 	FileSystems map[string]string `json:"fileSystems"`
-	// Load is the load average of a minute when it began: what else the machine was doing.
-	Load float64 `json:"load"`
 }
 
 // Settings are what the run was asked for.
@@ -66,6 +64,8 @@ type Sample struct {
 	// DaemonCPU and DaemonPeak are those of the target's daemons meanwhile.
 	DaemonCPU  time.Duration `json:"daemonCPU"`
 	DaemonPeak int64         `json:"daemonPeak"`
+	// OtherCPU is the processor time, meanwhile, of what does not belong to the benchmark.
+	OtherCPU time.Duration `json:"otherCPU"`
 	// Store and Registry are what was asked of them.
 	Store    link.Counts `json:"store"`
 	Registry link.Counts `json:"registry"`
@@ -76,6 +76,22 @@ type Sample struct {
 type Step struct {
 	Command string `json:"command"`
 	measure.Usage
+}
+
+// Others is the share of the machine's processors that went to others while something was measured.
+func (r Report) Others() float64 {
+	var other, wall time.Duration
+	for _, c := range r.Cases {
+		for _, s := range c.Series {
+			for _, x := range s.Samples {
+				other, wall = other+x.OtherCPU, wall+x.Wall
+			}
+		}
+	}
+	if wall == 0 || r.Machine.Cores == 0 {
+		return 0
+	}
+	return other.Seconds() / wall.Seconds() / float64(r.Machine.Cores)
 }
 
 // Find is a contender's series; false if there is none with samples and without a problem.

@@ -134,6 +134,14 @@ func TestJudgeHoldsPrimes(t *testing.T) {
 	}
 }
 
+func TestOthersIsTheirShareOfTheCores(t *testing.T) {
+	t.Parallel()
+	require.Zero(t, result.Report{}.Others())
+	c := result.Case{Series: []result.Series{resulttest.Series("a", 2*time.Second, 2*time.Second)}}
+	resulttest.Change(&c, "a", func(s *result.Sample) { s.OtherCPU = time.Second })
+	require.InDelta(t, 0.25, result.Report{Machine: result.Machine{Cores: 2}, Cases: []result.Case{c}}.Others(), 1e-9)
+}
+
 func TestWrite(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder

@@ -39,16 +39,18 @@ func (p *page) line(format string, args ...any) {
 
 func (r Report) head(p *page) {
 	m := r.Machine
-	p.line("%s, %s, Linux %s; %s, %d cores, %.1f GB; load %.2f when it began", r.Date.Format(time.DateTime+" MST"), m.System, m.Kernel, m.CPU, m.Cores,
-		float64(m.Memory)/1e9, m.Load)
+	p.line("%s, %s, Linux %s; %s, %d cores, %.1f GB; other work took %.0f %% of the cores meanwhile", r.Date.Format(time.DateTime+" MST"), m.System, m.Kernel, m.CPU, m.Cores,
+		float64(m.Memory)/1e9, 100*r.Others())
 	for _, data := range slices.Sorted(maps.Keys(m.FileSystems)) {
 		p.line("%s is %s", data, m.FileSystems[data])
 	}
 	p.line("line to the store: %s; %d rounds, contenders in turn; figures are medians, ratios those of medians, with the least and the most of a round",
 		r.Settings.Line(), r.Settings.Rounds)
+	var programs []string
 	for _, name := range slices.Sorted(maps.Keys(r.Programs)) {
-		p.line("%s: %s", name, r.Programs[name])
+		programs = append(programs, name+": "+r.Programs[name])
 	}
+	p.line("%s", strings.Join(programs, "; "))
 	for _, name := range slices.Sorted(maps.Keys(r.Images)) {
 		for _, img := range r.Images[name] {
 			p.line("image %s: %s, %s: %.1f MB in %d files, %d layers, gzipped %.1f MB", name, img.Repository, img.Manifest, float64(img.Unpacked)/1e6, img.Files,
