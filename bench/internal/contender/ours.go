@@ -19,7 +19,7 @@ func ourLanes() []Contender {
 		{Name: Exact, Prepare: primed(false), Commands: load(false), Verify: verifyTarget},
 		{Name: Zstd, Prepare: primed(true), Commands: load(true), Verify: verifyTarget},
 		{Name: Plain, Prepare: archived(false), Commands: loadArchives(false), Verify: verifyTarget},
-		{Name: PlainZstd, Prepare: archived(true), Commands: loadArchives(true), Verify: verifyTarget},
+		{Name: PlainZstd, Prepare: archived(true), Commands: loadArchives(true), Verify: verifyAny},
 	}
 }
 
@@ -131,6 +131,17 @@ func verifyPrimed(zstd bool) func(context.Context, *Scene, Outcome) error {
 		_, err := s.run(ctx, s.pullonce("load", zstd, salt(o.Round), "--into", "none", "--on-miss", "fail"))
 		return err
 	}
+}
+
+// verifyAny proves that the target has the images. What kind load runs imports all that is in an archive, but it does not know
+// which of its manifests our zstd archive means by the name.
+func verifyAny(ctx context.Context, s *Scene, _ Outcome) error {
+	for _, img := range s.Images {
+		if err := s.Target.VerifyAny(ctx, img.Ref(s.Registry.Addr), img); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // archives is the folder of the archives that we make of the images.
