@@ -54,7 +54,7 @@ func (b *budget) attempts() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.ended {
-		return b.failures
+		return max(1, b.failures) // 0 where it was interrupted between two requests
 	}
 	return b.failures + 1
 }
