@@ -106,13 +106,14 @@ func (s *Spool) keep(id identity, l *layer, f *file, d ocispec.Descriptor) error
 
 // make recompresses a layer into a file of its own, which is gone again if that comes to nothing.
 func (s *Spool) make(ctx context.Context, original image.Layer, read func(use func(io.Reader) error) error) (*file, ocispec.Descriptor, error) {
-	var p *packer
 	select {
-	case p = <-s.packers:
-		defer func() { s.packers <- p }()
+	case s.turns <- struct{}{}:
+		defer func() { <-s.turns }()
 	case <-ctx.Done():
 		return nil, ocispec.Descriptor{}, context.Cause(ctx)
 	}
+	p := s.packers.Get().(*packer)
+	defer s.packers.Put(p)
 	f, err := create(s.options.Dir)
 	if err != nil {
 		return nil, ocispec.Descriptor{}, err

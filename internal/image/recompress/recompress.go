@@ -37,7 +37,8 @@ type Options struct {
 // Spool keeps recompressed layers on disk, each made once for all images that have it. Safe for concurrent use.
 type Spool struct {
 	options Options
-	packers chan *packer // those that are idle
+	turns   chan struct{} // one for each layer that is worked on
+	packers sync.Pool     // those that are idle, until the memory is needed elsewhere
 
 	mu     sync.Mutex
 	layers map[identity]*layer
@@ -49,11 +50,9 @@ func New(o Options) *Spool {
 		o.Workers = min(runtime.GOMAXPROCS(0), maxWorkers)
 	}
 	o.MaxContent = cmp.Or(o.MaxContent, image.MaxLayer)
-	s := &Spool{options: o, packers: make(chan *packer, o.Workers), layers: map[identity]*layer{}}
-	for range o.Workers {
-		s.packers <- new(packer)
+	return &Spool{
+		options: o, turns: make(chan struct{}, o.Workers), packers: sync.Pool{New: func() any { return new(packer) }}, layers: map[identity]*layer{},
 	}
-	return s
 }
 
 // Close frees what is kept. No image of the Spool is of use after it.
