@@ -107,14 +107,6 @@ func describeList(value *kong.Value) string {
 	}
 }
 
-// checkConcurrency refuses a number of images at a time with which nothing would ever move.
-func checkConcurrency(n int) error {
-	if n < 1 {
-		return usagef("take 1 or more", "concurrency is %d: nothing would move", n)
-	}
-	return nil
-}
-
 // oneEach is the hint for a value that is wrong: where it holds a comma, somebody meant several.
 func oneEach(value, otherwise string) string {
 	if strings.Contains(value, ",") {

@@ -35,8 +35,8 @@ type primeCommand struct {
 }
 
 func (c *primeCommand) run(ctx context.Context, s *session) (ExitCode, error) {
-	if err := checkConcurrency(c.Concurrency); err != nil {
-		return 0, err
+	if c.Concurrency < 1 {
+		return 0, usagef("take 1 or more", "concurrency is %d: nothing would move", c.Concurrency)
 	}
 	loaded, err := s.pins(c.pinOptions)
 	if err != nil {

@@ -22,9 +22,11 @@ import (
 	"github.com/pullonce/pullonce/internal/target"
 )
 
-// DefaultConcurrency is how many images are loaded at a time. Daemons unpack the layers of one image one after the
-// other, so that only several images keep several cores busy.
-const DefaultConcurrency = 2
+// Concurrency is how many images are loaded at a time where nobody says: one for each core. Daemons unpack the layers of one
+// image one after the other, so that only several images keep several cores busy, and more than that get in each other's
+// way. Below two, a daemon has nothing to unpack while it is asked and told about an image; above four, Docker's three
+// downloads at a time and our memory are what ends first.
+func Concurrency(cores int) int { return min(max(cores, 2), 4) }
 
 // OnMiss is what a lane does about an image that the store can't give.
 type OnMiss string
@@ -63,7 +65,7 @@ type Options struct {
 	Targets   []Target
 	// OnMiss is what to do about an image that the store can't give; "" is Pull.
 	OnMiss OnMiss
-	// Concurrency is how many images are loaded at a time; 0 is DefaultConcurrency.
+	// Concurrency is how many images are loaded at a time; 0 is Concurrency of this machine.
 	Concurrency int
 	// Progress is told how images move; nil is silent.
 	Progress report.Progress
@@ -99,7 +101,7 @@ type run struct {
 
 func newRun(o Options) *run {
 	if o.Concurrency <= 0 {
-		o.Concurrency = DefaultConcurrency
+		o.Concurrency = Concurrency(runtime.NumCPU())
 	}
 	if o.Progress == nil {
 		o.Progress = report.Silent{}

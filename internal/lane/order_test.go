@@ -226,3 +226,10 @@ func TestEndOfALaneIsTheEndOfItsQueue(t *testing.T) {
 		require.Equal(t, []report.Source{report.Nowhere, report.Nowhere, report.Cache}, sources(got))
 	})
 }
+
+func TestConcurrencyFollowsTheCores(t *testing.T) {
+	t.Parallel()
+	for cores, want := range map[int]int{1: 2, 2: 2, 3: 3, 4: 4, 64: 4} {
+		require.Equal(t, want, lane.Concurrency(cores), "%d cores", cores)
+	}
+}
