@@ -17,11 +17,14 @@ import (
 func ourLanes() []Contender {
 	return []Contender{
 		{Name: Exact, Prepare: primed(false), Commands: load(false), Verify: verifyTarget},
-		{Name: Zstd, Prepare: primed(true), Commands: load(true), Verify: verifyTarget},
+		{Name: Zstd, Prepare: primed(true), Commands: load(true), Verify: verifyTarget, targets: readZstd()},
 		{Name: Plain, Prepare: archived(false), Commands: loadArchives(false), Verify: verifyTarget},
-		{Name: PlainZstd, Prepare: archived(true), Commands: loadArchives(true), Verify: verifyAny},
+		{Name: PlainZstd, Prepare: archived(true), Commands: loadArchives(true), Verify: verifyAny, targets: readZstd()},
 	}
 }
+
+// readZstd are the targets that can read layers in zstd: Docker can from version 23 on.
+func readZstd() []string { return []string{Docker, DockerContainerd, Kind} }
 
 func present() []Contender {
 	return []Contender{{Name: Exact, Prepare: loaded, Commands: load(false), Verify: verifyTarget}}
