@@ -86,8 +86,17 @@ func TestAPanicWhileABlockIsSentIsAnError(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 9; n++ {
 		s := storage{buffers: newBuffers(2), transport: answering(func(*http.Request) (*http.Response, error) { panic("a bug") })}
-		_, err := s.upload(t.Context(), "https://blob.test/c/b?sig=x", making(n))
+		_, err := s.prepare(t.Context(), making(n)).finish(t.Context(), "https://blob.test/c/b?sig=x")
 		require.ErrorContains(t, err, "sending a block panicked: a bug")
 		require.Len(t, s.buffers, 2, "no buffer is lost")
+	}
+}
+
+func TestAnUploadThatIsAbandonedGivesItsMemoryBack(t *testing.T) {
+	t.Parallel()
+	for n := 1; n <= 9; n++ {
+		s := storage{buffers: newBuffers(2), transport: answering(func(*http.Request) (*http.Response, error) { panic("it was sent") })}
+		s.prepare(t.Context(), making(n)).abandon(errExists)
+		require.Len(t, s.buffers, 2)
 	}
 }

@@ -54,11 +54,15 @@ func (s *Store) save(ctx context.Context, key string, img image.Image) error {
 // errStuck says that a key is reserved and no entry comes of it.
 var errStuck = errors.New("reserved without an entry")
 
-// publish takes one generation of key through the stages: reserve, upload, publish, see it there. size is about that of the
-// entry, in bytes.
+// publish takes one generation of key through the stages: reserve, upload, publish, see it there. While it is reserved the
+// first block is made. size is about that of the entry, in bytes.
 func (s *Store) publish(ctx context.Context, key string, generation int, size int64, d draft) error {
 	name, version := store.Generation(key, generation), Version(key)
+	up := s.storage.prepare(ctx, d)
 	signed, doubtful, err := s.service.create(ctx, name, version)
+	if err != nil {
+		up.abandon(err)
+	}
 	switch {
 	case errors.Is(err, errExists) && doubtful:
 		return s.joined(ctx, key, generation, 0) // most likely our own: nobody will upload to it
@@ -67,7 +71,7 @@ func (s *Store) publish(ctx context.Context, key string, generation int, size in
 	case err != nil:
 		return err
 	}
-	if size, err = s.storage.upload(ctx, signed, d); err != nil {
+	if size, err = up.finish(ctx, signed); err != nil {
 		if errors.Is(err, errSigned) {
 			return fmt.Errorf("%w: %w", errStuck, err) // only a reservation has a URL, and this one had its own
 		}

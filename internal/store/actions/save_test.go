@@ -84,6 +84,23 @@ func TestWhatCanNotBeKeptBySourceOrSpoolIsAnError(t *testing.T) {
 	require.Empty(t, c.Requests())
 }
 
+// The first block takes a moment, and so does a reservation.
+func TestTheFirstBlockIsMadeWhileTheKeyIsReserved(t *testing.T) {
+	t.Parallel()
+	bubble(t, cachetest.Options{}, func(t *testing.T, c *cachetest.Service, s *actions.Store) {
+		img, source := kept(t, imagetest.Options{Layers: 5, LayerSize: 5 << 20}, func(context.Context) error { return nil })
+		c.Script(cachetest.Create, func(w http.ResponseWriter, req *http.Request, next http.Handler) {
+			time.Sleep(time.Second)
+			source.mu.Lock()
+			defer source.mu.Unlock()
+			require.Len(t, source.opened, 2, "of five, which make three blocks")
+			next.ServeHTTP(w, req)
+		})
+		require.NoError(t, s.Save(t.Context(), key, img))
+		require.Len(t, source.opened, 5)
+	})
+}
+
 // A reservation that nothing follows blocks its key, so that none is made before all bytes are here.
 func TestNothingIsReservedBeforeAllIsAtHand(t *testing.T) {
 	t.Parallel()

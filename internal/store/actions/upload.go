@@ -20,29 +20,44 @@ type draft interface {
 	Write(ctx context.Context, to entry.Blocks) (size int64, err error)
 }
 
-// upload makes an entry's blocks and sends them, several at a time and each on the schedule. A single one is the blob;
-// more are put together in their order once all are there, whatever order they came in. Nothing is published by it.
-func (s storage) upload(ctx context.Context, signed string, d draft) (size int64, err error) {
-	client, err := s.client(signed)
-	if err != nil {
-		return 0, err
-	}
+// prepare makes an entry's first block. finish makes the others and sends them; abandon does not. One of the two must be
+// called.
+func (s storage) prepare(ctx context.Context, d draft) *upload {
+	ctx, cancel := context.WithCancelCause(ctx)
 	group, sending := errgroup.WithContext(ctx)
-	up := &upload{storage: s, ctx: sending, group: group, client: client, ids: blockIDs(d.Blocks())}
-	up.guard(func() (err error) {
-		size, err = d.Write(sending, up)
+	u := &upload{storage: s, ctx: sending, cancel: cancel, group: group, ids: blockIDs(d.Blocks()), open: make(chan struct{})}
+	u.guard(func() (err error) {
+		u.size, err = d.Write(sending, u)
 		return err
 	})
-	if err := group.Wait(); err != nil {
+	return u
+}
+
+// finish sends the blocks to a signed URL, several at a time and each on the schedule. A single one is the blob; more are put
+// together in their order once all are there, whatever order they came in. Nothing is published by it.
+func (u *upload) finish(ctx context.Context, signed string) (size int64, err error) {
+	defer u.cancel(nil)
+	if u.client, err = u.storage.client(signed); err != nil {
+		u.abandon(err)
 		return 0, err
 	}
-	if len(up.ids) == 1 {
-		return size, nil
+	close(u.open)
+	if err := u.group.Wait(); err != nil {
+		return 0, err
 	}
-	return size, s.again(ctx, func(ctx context.Context) error {
-		_, err := client.CommitBlockList(ctx, up.ids, nil)
+	if len(u.ids) == 1 {
+		return u.size, nil
+	}
+	return u.size, u.again(ctx, func(ctx context.Context) error {
+		_, err := u.client.CommitBlockList(ctx, u.ids, nil)
 		return err
 	})
+}
+
+// abandon ends what is under way.
+func (u *upload) abandon(cause error) {
+	u.cancel(cause)
+	_ = u.group.Wait() // whoever abandons it knows why
 }
 
 // blockIDs name the blocks of a blob. All must have the same length (Put Block, Azure Blob Storage).
@@ -58,15 +73,38 @@ func blockIDs(n int) []string {
 type upload struct {
 	storage
 	ctx    context.Context // of all blocks
+	cancel context.CancelCauseFunc
 	group  *errgroup.Group
-	client *blockblob.Client
 	ids    []string
+	size   int64
+
+	open   chan struct{} // closed once there is a client
+	client *blockblob.Client
+	begun  bool // the first block is made, or being made
 }
 
 var _ entry.Blocks = (*upload)(nil)
 
-// Room implements entry.Blocks.
-func (u *upload) Room(ctx context.Context) ([]byte, error) { return u.buffers.get(ctx) }
+// Room implements entry.Blocks. As long as nothing can be sent it gives no more than one buffer: others need the rest.
+func (u *upload) Room(ctx context.Context) ([]byte, error) {
+	if u.begun {
+		if err := u.opened(); err != nil {
+			return nil, err
+		}
+	}
+	u.begun = true
+	return u.buffers.get(ctx)
+}
+
+// opened waits until blocks can be sent.
+func (u *upload) opened() error {
+	select {
+	case <-u.open:
+		return nil
+	case <-u.ctx.Done():
+		return context.Cause(u.ctx)
+	}
+}
 
 // Free implements entry.Blocks.
 func (u *upload) Free(buf []byte) { u.buffers.put(buf) }
@@ -75,6 +113,9 @@ func (u *upload) Free(buf []byte) { u.buffers.put(buf) }
 func (u *upload) Block(i int, data []byte) error {
 	u.guard(func() error {
 		defer u.buffers.put(data)
+		if err := u.opened(); err != nil {
+			return err
+		}
 		return u.again(u.ctx, func(ctx context.Context) error { return u.send(ctx, i, data) })
 	})
 	return nil
