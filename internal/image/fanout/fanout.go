@@ -140,15 +140,17 @@ func (b *branch) join(ctx context.Context, d ocispec.Descriptor) (*reader, error
 	g := b.group
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	defer func() { b.wants = ocispec.Descriptor{} }()
 	if g.served[d.Digest] {
+		b.alone()
 		return nil, nil //nolint:nilnil // said above
 	}
 	b.wants, b.given, b.late = d, nil, false
-	defer func() { b.wants = ocispec.Descriptor{} }()
 	g.begin(false)
 	until := time.Now().Add(Patience)
 	for b.given == nil {
 		if g.served[d.Digest] {
+			b.alone()
 			return nil, nil //nolint:nilnil // it was begun without this branch
 		}
 		if g.wait(ctx, until) {
@@ -162,6 +164,12 @@ func (b *branch) join(ctx context.Context, d ocispec.Descriptor) (*reader, error
 	}
 	b.given.ctx = ctx
 	return b.given, nil
+}
+
+// alone says that the branch reads for itself now, so that nobody waits for it. The group is locked.
+func (b *branch) alone() {
+	b.wants, b.late = ocispec.Descriptor{}, true
+	b.group.begin(false)
 }
 
 // leave says that the branch wants nothing more.

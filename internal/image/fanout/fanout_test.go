@@ -171,6 +171,35 @@ func (s *stalling) Write(p []byte) (int, error) {
 	return s.w.Write(p)
 }
 
+// One that comes back for a layer that the others have had reads it for itself, and they go on meanwhile.
+func TestOneThatReadsAloneHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		img, source, archive := newImage(t, large)
+		began := time.Now()
+		fanout.Each(t.Context(), img, 3, func(i int, share image.Image) {
+			if i > 0 {
+				takes(t, share, archive)
+				require.Zero(t, time.Since(began))
+				return
+			}
+			for _, layer := range []int{1, 0} {
+				rc, err := share.Layer(t.Context(), layer)
+				require.NoError(t, err)
+				if layer == 0 {
+					_, err = rc.Read(make([]byte, 1))
+					require.NoError(t, err)
+					time.Sleep(time.Hour)
+				}
+				_, err = io.Copy(io.Discard, rc)
+				require.NoError(t, err)
+				require.NoError(t, rc.Close())
+			}
+		})
+		require.Equal(t, layers+1, source.total(t))
+	})
+}
+
 // One whose target dies does not read on; the others do, with no other read.
 func TestDeathHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
