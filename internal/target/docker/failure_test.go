@@ -179,6 +179,7 @@ func TestBrokenSourceAbortsTheLoad(t *testing.T) {
 			return io.NopCloser(strings.NewReader(string(good[:len(good)/2]))), nil
 		}},
 		"not to be had": {refused, func([]byte) (io.ReadCloser, error) { return nil, refused }},
+		"a panic":       {image.ErrRead, func([]byte) (io.ReadCloser, error) { panic("a bug") }},
 	} {
 		for _, containerd := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, containerd: %t", name, containerd), func(t *testing.T) {

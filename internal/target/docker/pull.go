@@ -52,7 +52,7 @@ func (l load) pull(parent context.Context) (name string, sent int64, err error) 
 	defer fail(nil)
 	watch := l.watch(fail)
 	defer watch.stop()
-	registry, err := loopback.Serve(ctx, l.img, loopback.Options{Fail: fail, Layer: watch.layer})
+	registry, err := loopback.Serve(ctx, l.img, loopback.Options{Sort: l.daemon.containerd, Fail: fail, Layer: watch.layer})
 	if err != nil {
 		return "", 0, fmt.Errorf("%w: %w", errUnreached, err)
 	}

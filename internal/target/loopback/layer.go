@@ -78,10 +78,20 @@ func (r *Registry) inTurn(ctx context.Context, w io.Writer, i int, from int64) e
 	body := r.body(w)
 	defer body.Close()
 	err = r.copyLayer(ctx, body, i, from)
-	if errors.Is(err, image.ErrRead) && ctx.Err() == nil && r.failed.CompareAndSwap(false, true) && r.opts.Fail != nil {
-		r.opts.Fail(err)
+	if errors.Is(err, image.ErrRead) && ctx.Err() == nil {
+		r.fail(err)
 	}
 	return err
+}
+
+// fail reports why the image can't be read, before any client can learn it.
+func (r *Registry) fail(err error) {
+	r.failing.Do(func() {
+		if r.opts.Fail != nil {
+			r.opts.Fail(err)
+		}
+		r.failed.Store(true)
+	})
 }
 
 // copyLayer reads all of layer i, because it is proven only as a whole, and writes it from that byte on. A panic of the

@@ -28,6 +28,9 @@ const headerTimeout = 30 * time.Second
 // Options are what whoever waits for the pull wants to know. Its functions may be called from any goroutine, until Close
 // has returned. Each may be nil.
 type Options struct {
+	// Sort has a client ask again for layers that it asks for before lower ones. Only one that has them open in an order of
+	// chance, and asks again at once, is helped by it: containerd.
+	Sort bool
 	// Layer wraps what a layer is written to, from its turn on until it is closed. One at a time is open.
 	Layer func(w io.Writer) io.WriteCloser
 	// Fail is told what keeps a layer from being read. It is image.ErrRead, and said once: from then on every request is
@@ -50,6 +53,7 @@ type Registry struct {
 	closed  bool
 	running sync.WaitGroup
 
+	failing       sync.Once
 	asked, failed atomic.Bool
 	sent          atomic.Int64
 }
@@ -67,7 +71,7 @@ func Serve(ctx context.Context, img image.Image, opts Options) (*Registry, error
 		address:    listener.Addr().String(),
 		repository: strings.ToLower(rand.Text()),
 		layers:     make(map[digest.Digest]int, len(img.Layers())),
-		turns:      newTurns(),
+		turns:      newTurns(len(img.Layers()), opts.Sort),
 	}
 	for i, l := range img.Layers() {
 		if _, again := r.layers[l.Descriptor.Digest]; !again {
@@ -93,6 +97,7 @@ func (r *Registry) Close() {
 	r.cancel()
 	_ = r.server.Close()
 	r.running.Wait()
+	r.turns.stop()
 }
 
 // Reference is the name of the manifest for a pull, "127.0.0.1:PORT/NAME@DIGEST".
@@ -141,7 +146,7 @@ func (r *Registry) serve(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	r.asked.Store(true)
-	if r.failed.Load() {
+	if r.failed.Load() || req.Context().Err() != nil {
 		refuse(w, http.StatusForbidden, "DENIED")
 		return
 	}

@@ -3,92 +3,153 @@ package loopback
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
 )
 
-// settleTime is how long the first to ask waits for one below it: a client asks for several layers at once, and they
-// arrive in any order.
-const settleTime = 20 * time.Millisecond
+const (
+	// settleTime is how long layers wait for one below them: a client asks for several at once, which arrive in any order.
+	settleTime = 10 * time.Millisecond
+	// maxTries is how often a layer is sent away. Containerd's fetcher gives up at the fourth connection in a row that ends
+	// without a byte (core/remotes/docker/httpreadseeker.go).
+	maxTries = 3
+)
 
-// turns lets layers be read one at a time, the lowest of those that wait first: that is the order in which a daemon
-// unpacks them, and in which the shares of a fan-out read.
+// errAgain says that a layer is to be asked for again, behind others.
+var errAgain = errors.New("not yet its turn")
+
+// turns lets layers be read one at a time, the lowest first: that is the order in which a daemon unpacks them, and in which
+// the shares of a fan-out read.
+//
+// A client has a few layers open at once, and the others wait for one of these to end. Which they are is chance with
+// containerd. So turns that sort send layers away which are open too early, to the end of that queue.
 type turns struct {
-	begun chan struct{} // closed once the first has asked in earnest
+	sorts bool
 
 	mu      sync.Mutex
-	busy    bool
+	layers  []state
+	all     bool // every layer that is wanted has been asked for
+	busy    bool // one is being read
+	begun   bool // one was
 	waiting []turn
+	settled *time.Timer
 }
 
-func newTurns() *turns { return &turns{begun: make(chan struct{})} }
+// state is what is known of a layer.
+type state struct {
+	wanted, given bool
+	tries         int // how often it was sent away
+}
 
+// turn is a request for a layer that waits.
 type turn struct {
-	layer int
-	given chan struct{}
+	layer  int
+	answer chan error // nil: it is its turn
 }
 
-// take waits for the turn of a layer, or for the end of ctx.
+func newTurns(layers int, sorts bool) *turns {
+	t := &turns{sorts: sorts, layers: make([]state, layers)}
+	t.settled = time.AfterFunc(settleTime, t.settle)
+	t.settled.Stop()
+	return t
+}
+
+// stop ends what would happen later. No turn is taken any more.
+func (t *turns) stop() { t.settled.Stop() }
+
+// take waits for the turn of a layer, until it is known that it must be asked for again, which is errAgain, or for the end of
+// ctx.
 func (t *turns) take(ctx context.Context, layer int) (done func(), err error) {
-	if err := t.settle(ctx, layer); err != nil {
-		return nil, err
-	}
-	mine := turn{layer, make(chan struct{})}
+	mine := turn{layer, make(chan error, 1)}
 	t.ask(mine)
 	select {
-	case <-mine.given:
-		return t.done, nil
+	case err := <-mine.answer:
+		return t.done, err
 	case <-ctx.Done():
 		t.leave(mine)
 		return nil, context.Cause(ctx)
 	}
 }
 
-// settle gives a lower layer the time to be asked for, where none was yet.
-func (t *turns) settle(ctx context.Context, layer int) error {
-	if layer == 0 {
-		return nil
-	}
-	timer := time.NewTimer(settleTime)
-	defer timer.Stop()
-	select {
-	case <-t.begun:
-	case <-timer.C:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	return nil
-}
-
-// ask puts a turn among those that wait.
+// ask puts a request among those that wait.
 func (t *turns) ask(mine turn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	select {
-	case <-t.begun:
-	default:
-		close(t.begun)
-	}
+	s := &t.layers[mine.layer]
+	t.all = t.all || s.tries > 0 // the queue has come round
+	s.wanted = true
 	t.waiting = append(t.waiting, mine)
 	t.next()
 }
 
-// next gives the turn to the lowest layer that waits. The turns are locked.
-func (t *turns) next() {
-	if t.busy || len(t.waiting) == 0 {
-		return
-	}
-	lowest := slices.MinFunc(t.waiting, func(a, b turn) int { return cmp.Compare(a.layer, b.layer) })
-	t.remove(lowest)
-	t.busy = true
-	close(lowest.given)
+// due is the lowest layer that was not read and will be, as far as is known. The turns are locked.
+func (t *turns) due() int {
+	return slices.IndexFunc(t.layers, func(s state) bool { return !s.given && (s.wanted || !t.all) })
 }
 
-// remove takes a turn from those that wait, and says whether it was there. The turns are locked.
+// next gives the turn to whom it is due, or to the lowest where nothing can be done about that. The turns are locked.
+func (t *turns) next() {
+	t.settled.Stop()
+	if len(t.waiting) == 0 {
+		return
+	}
+	lowest, due := slices.MinFunc(t.waiting, byLayer), t.due()
+	_, early := t.early()
+	switch {
+	case due >= 0 && lowest.layer > due && (early || !t.begun):
+		t.settled.Reset(settleTime)
+	case !t.busy:
+		t.give(lowest)
+	}
+}
+
+// settle sends away the highest layer that waits, or gives the turn to the lowest, once nobody else has come.
+func (t *turns) settle() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.waiting) == 0 {
+		return
+	}
+	lowest := slices.MinFunc(t.waiting, byLayer)
+	if lowest.layer <= t.due() {
+		return // it has come meanwhile
+	}
+	if highest, early := t.early(); early {
+		t.layers[highest.layer].tries++
+		t.remove(highest)
+		highest.answer <- errAgain
+		t.next()
+		return
+	}
+	if !t.busy {
+		t.give(lowest)
+	}
+}
+
+// early is the highest layer that waits and may be sent away, if there is one. The turns are locked.
+func (t *turns) early() (highest turn, found bool) {
+	for _, w := range t.waiting {
+		if t.sorts && t.layers[w.layer].tries < maxTries && (!found || w.layer > highest.layer) {
+			highest, found = w, true
+		}
+	}
+	return highest, found
+}
+
+// give gives the turn. The turns are locked.
+func (t *turns) give(to turn) {
+	t.remove(to)
+	t.busy, t.begun, t.layers[to.layer].given = true, true, true
+	to.answer <- nil
+	t.next() // the one after it may have to be found meanwhile
+}
+
+// remove takes a request from those that wait, and says whether it was there. The turns are locked.
 func (t *turns) remove(gone turn) bool {
 	before := len(t.waiting)
-	t.waiting = slices.DeleteFunc(t.waiting, func(other turn) bool { return other.given == gone.given })
+	t.waiting = slices.DeleteFunc(t.waiting, func(other turn) bool { return other.answer == gone.answer })
 	return len(t.waiting) < before
 }
 
@@ -103,9 +164,11 @@ func (t *turns) done() {
 // leave gives up waiting for a turn that may have been given meanwhile.
 func (t *turns) leave(mine turn) {
 	t.mu.Lock()
-	waits := t.remove(mine)
+	waited := t.remove(mine)
 	t.mu.Unlock()
-	if !waits {
+	if !waited && <-mine.answer == nil {
 		t.done()
 	}
 }
+
+func byLayer(a, b turn) int { return cmp.Compare(a.layer, b.layer) }
