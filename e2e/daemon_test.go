@@ -54,6 +54,7 @@ func forEachEngine(t *testing.T, test func(t *testing.T, d *daemon)) {
 type daemon struct {
 	engine
 	dockerd *process
+	argv    []string
 	// dir holds everything of the daemon; roots, below it, what it is given to keep.
 	dir, roots, socket string
 }
@@ -77,12 +78,26 @@ func (e engine) startOn(t *testing.T, size int64) *daemon {
 		"--root", filepath.Join(d.roots, "containerd"), "--state", filepath.Join(dir, "cstate"),
 		"--config", writeFile(t, dir, "containerd.toml", "version = 2\ndisabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n"))
 	c.eventually(t, "containerd listens", func() bool { return exists(containerdSocket) })
-	d.dockerd = start(t, dir, "dockerd", e.env(), append([]string{e.path(t, "dockerd"),
+	d.argv = append([]string{e.path(t, "dockerd"),
 		"--config-file", writeFile(t, dir, "daemon.json", "{}\n"), "--containerd", containerdSocket, "--host", d.host(),
 		"--data-root", filepath.Join(d.roots, "docker"), "--exec-root", filepath.Join(dir, "exec"), "--pidfile", filepath.Join(dir, "docker.pid"),
-		"--iptables=false", "--ip6tables=false", "--bridge=none"}, e.flags...)...)
-	d.dockerd.eventually(t, "dockerd answers", d.answers)
+		"--iptables=false", "--ip6tables=false", "--bridge=none"}, e.flags...)
+	d.launch(t)
 	return d
+}
+
+// launch starts the dockerd.
+func (d *daemon) launch(t *testing.T) {
+	t.Helper()
+	d.dockerd = start(t, d.dir, "dockerd", d.env(), d.argv...)
+	d.dockerd.eventually(t, "dockerd answers", d.answers)
+}
+
+// restart ends the dockerd, and starts it again with what it has kept.
+func (d *daemon) restart(t *testing.T) {
+	t.Helper()
+	require.NoError(t, d.dockerd.stop())
+	d.launch(t)
 }
 
 // writeFile makes a file of a test and returns its path.

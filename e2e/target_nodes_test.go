@@ -66,7 +66,7 @@ func TestNodesOfAPin(t *testing.T) {
 	require.EqualError(t, err, "nodes=master: no node has that name or role: there are kind-control-plane (control-plane), kind-worker1 (worker)")
 }
 
-// A node that is stopped, dies or stalls fails alone, in one line that names it.
+// A node that is stopped, dies or stalls fails alone, in one line that names it, while the image is on its way in parts.
 func TestNodeFailsAlone(t *testing.T) {
 	for name, test := range map[string]struct {
 		before, during []string // what docker does to the node
@@ -83,7 +83,7 @@ func TestNodeFailsAlone(t *testing.T) {
 					p.docker(t, append(test.before, bad)...)
 				}
 				var once sync.Once
-				img := large(t, "e2e.test/alone:1").Via(func(s image.Source) image.Source {
+				img := thick(t, 2, "alone")[0].Via(func(s image.Source) image.Source {
 					return sourceFunc(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
 						rc, err := s.Blob(ctx, d)
 						return struct {
@@ -103,7 +103,9 @@ func TestNodeFailsAlone(t *testing.T) {
 				require.ErrorContains(t, err, "node kind-worker1: ")
 				require.ErrorContains(t, err, "; the other node has the image")
 				require.NotContains(t, err.Error(), "\n")
-				require.Contains(t, p.namesIn(t, p.nodes[0]), "e2e.test/alone:1")
+				names := p.namesIn(t, p.nodes[0])
+				require.Contains(t, names, "e2e.test/thick-alone:1")
+				require.NotContains(t, strings.Join(names, " "), "pullonce.invalid")
 			})
 		})
 	}
@@ -158,7 +160,7 @@ func TestLoadIntoSeveral(t *testing.T) {
 		require.Empty(t, loaded.report.Problems)
 		require.Equal(t, report.Success, loaded.report.Result)
 		require.Len(t, loaded.report.Images, 8)
-		for _, place := range []place{dockerPlace{d}, cluster, host, pod} {
+		for _, place := range []place{dockerPlace{d: d}, cluster, host, pod} {
 			for _, image := range []fixture{f.small, f.medium} {
 				require.NoError(t, place.create(t, r.addr+"/"+image.repoTag))
 			}

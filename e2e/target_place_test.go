@@ -40,7 +40,7 @@ func places() map[string]func(t *testing.T) place {
 		"podman": func(t *testing.T) place { return startPodman(t) },
 	}
 	for _, e := range engines() {
-		all["docker-"+e.name] = func(t *testing.T) place { return dockerPlace{e.start(t)} }
+		all["docker-"+e.name] = func(t *testing.T) place { return dockerPlace{d: e.start(t)} }
 		all["containerd-"+e.version()] = func(t *testing.T) place { return e.startContainerd(t) }
 		all["kind-"+e.version()] = func(t *testing.T) place { return startKind(t, e.start(t), "native", "overlayfs") }
 	}
@@ -97,11 +97,14 @@ func mustOutput(t *testing.T, env []string, argv ...string) string {
 	return out
 }
 
-// dockerPlace is a Docker daemon.
-type dockerPlace struct{ d *daemon }
+// dockerPlace is a Docker daemon, and how images get into it.
+type dockerPlace struct {
+	d   *daemon
+	way docker.Way
+}
 
 func (p dockerPlace) target(t *testing.T) target.Target {
-	made, err := docker.New(docker.Options{Host: p.d.host()})
+	made, err := docker.New(docker.Options{Host: p.d.host(), Way: p.way})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, made.Close()) })
 	return made

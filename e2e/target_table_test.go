@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pullonce/pullonce/internal/image"
+	"github.com/pullonce/pullonce/internal/target/docker"
 )
 
 // tablePath is the table of what targets answer to.
@@ -37,7 +38,9 @@ func tablePlaces() map[string][]func(t *testing.T) place {
 	}
 	for _, e := range engines() {
 		add := func(row string, start func(t *testing.T) place) { all[row] = append(all[row], start) }
-		add("docker-"+e.name, func(t *testing.T) place { return dockerPlace{e.start(t)} })
+		for _, way := range []docker.Way{docker.Pull, docker.Archive} {
+			add("docker-"+e.name, func(t *testing.T) place { return dockerPlace{e.start(t), way} })
+		}
 		add("containerd", func(t *testing.T) place { return e.startContainerd(t) })
 		for name, start := range kubelets() {
 			add(name+"-kubelet", func(t *testing.T) place { return start(t, e) })

@@ -139,7 +139,7 @@ func TestLayersInZstdAreNotHandedOn(t *testing.T) {
 			continue
 		}
 		t.Run(e.name, func(t *testing.T) {
-			p := dockerPlace{e.start(t)}
+			p := dockerPlace{d: e.start(t)}
 			img := recompressed(t, indexed(t, "e2e.test/kept:1", "kept"))
 			_, err := p.target(t).Load(t.Context(), img)
 			require.NoError(t, err)
@@ -183,7 +183,7 @@ func TestTargetsTableOfLayersInZstd(t *testing.T) {
 	starts["docker-classic"] = nil
 	for _, e := range zstdEngines() {
 		if !e.containerdStore {
-			starts["docker-classic"] = append(starts["docker-classic"], func(t *testing.T) place { return dockerPlace{e.start(t)} })
+			starts["docker-classic"] = append(starts["docker-classic"], func(t *testing.T) place { return dockerPlace{d: e.start(t)} })
 		}
 	}
 	for row, cells := range tableRows(t) {
