@@ -16,5 +16,5 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	os.Exit(app.Main(ctx, app.Process{Args: os.Args, Stdout: os.Stdout, Stderr: os.Stderr}))
+	os.Exit(app.Main(ctx, app.Process{Args: os.Args, Environ: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr}))
 }

@@ -30,7 +30,7 @@ const (
 
 // Process is what the command is given by main.
 type Process struct {
-	Args           []string
+	Args, Environ  []string
 	Stdout, Stderr io.Writer
 }
 
@@ -69,11 +69,11 @@ func (p Process) measure(ctx context.Context, f flags) int {
 	if os.Geteuid() != 0 {
 		return p.exit(errors.New("the benchmark starts container engines: run it as root"), exitUsage)
 	}
-	temp, err := os.MkdirTemp("", "pullonce-bench-")
+	temp, err := os.MkdirTemp(f.dir, "pullonce-bench-")
 	if err != nil {
 		return p.exit(err, exitUsage)
 	}
-	options, err := f.options(temp, p.Stderr)
+	options, err := f.options(temp, p)
 	if err != nil {
 		return p.exit(errors.Join(err, os.RemoveAll(temp)), exitUsage)
 	}

@@ -20,7 +20,7 @@ import (
 func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs strings.Builder
-	code = Main(t.Context(), Process{Args: append([]string{"bench"}, args...), Stdout: &out, Stderr: &errs})
+	code = Main(t.Context(), Process{Args: append([]string{"bench"}, args...), Environ: os.Environ(), Stdout: &out, Stderr: &errs})
 	return code, out.String(), errs.String()
 }
 
@@ -58,7 +58,7 @@ func TestDefaults(t *testing.T) {
 	t.Parallel()
 	f, err := parse(nil, io.Discard)
 	require.NoError(t, err)
-	o, err := f.options(t.TempDir(), io.Discard)
+	o, err := f.options(t.TempDir(), Process{Stderr: io.Discard})
 	require.NoError(t, err)
 	require.Equal(t, int64(100_000_000), o.Bandwidth)
 	require.Equal(t, []string{"tmpfs"}, o.Data)

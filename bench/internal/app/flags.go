@@ -24,7 +24,7 @@ type flags struct {
 	rounds                                   int
 	bandwidth                                int64 // MB/s
 	latency                                  time.Duration
-	bin, pullonce, json, svg, from           string
+	bin, dir, pullonce, json, svg, from      string
 	check                                    bool
 }
 
@@ -74,6 +74,7 @@ func parse(args []string, stderr io.Writer) (flags, error) {
 	set.Int64Var(&f.bandwidth, "bandwidth", 100, "of the line to the cache service, in MB/s; 0 is without bound")
 	set.DurationVar(&f.latency, "latency", 20*time.Millisecond, "of a request to the cache service")
 	set.StringVar(&f.bin, "bin", "", "folder of Docker 29 and containerd 2.4 (default: where .ci/run full builds them)")
+	set.StringVar(&f.dir, "dir", "", "folder for a temporary one, on the disk to measure (default: the system's)")
 	set.StringVar(&f.pullonce, "pullonce", "", "binary to measure (default: built from this checkout, as a release is)")
 	set.StringVar(&f.json, "json", "", "file for the report as JSON")
 	set.StringVar(&f.svg, "svg", "", "file for the picture of the lanes")
@@ -102,7 +103,7 @@ func (f flags) validate(rest []string) error {
 }
 
 // options are the run's, with its temporary folder.
-func (f flags) options(temp string, progress io.Writer) (o match.Options, err error) {
+func (f flags) options(temp string, p Process) (o match.Options, err error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return o, err
@@ -122,7 +123,7 @@ func (f flags) options(temp string, progress io.Writer) (o match.Options, err er
 	return match.Options{
 		Images: f.images.set, Targets: f.targets.set, Data: f.data.set, Modes: f.modes.set, Contenders: f.contenders.set,
 		Rounds: f.rounds, Bandwidth: f.bandwidth * 1_000_000, Latency: f.latency, Bin: bin, Pullonce: f.pullonce, Root: root,
-		Cache: filepath.Join(cache, "pullonce-bench"), Temp: temp, Child: []string{self, measureMode}, Progress: progress,
+		Cache: filepath.Join(cache, "pullonce-bench"), Temp: temp, Child: []string{self, measureMode}, Environ: p.Environ, Progress: p.Stderr,
 	}, nil
 }
 

@@ -70,7 +70,7 @@ func (s *Scene) pullonce(mode string, zstd bool, salt string, more ...string) me
 
 // runnerEnv is the environment of the action's last step: what the runner sets for it, and what the step before hands over.
 func (s *Scene) runnerEnv(resultsURL string) []string {
-	env := []string{"PATH=" + os.Getenv("PATH")}
+	env := []string{"PATH=" + s.Engine.Path}
 	for _, name := range []string{"machine", "composite"} {
 		data, err := os.ReadFile(filepath.Join(s.Root, "testdata", "runner", name+".env"))
 		if err != nil {

@@ -50,7 +50,7 @@ func (s *Scene) cacheClient(script, mode, key string) measure.Command {
 		Argv: []string{"node", "--import", filepath.Join(s.Programs.Modules, "loopback.mjs"), filepath.Join(s.Programs.Modules, script), mode, key, archive},
 		Dir:  s.workspace(),
 		Env: []string{
-			"PATH=" + os.Getenv("PATH"), "HOME=" + s.Dir, "GITHUB_WORKSPACE=" + s.workspace(), "RUNNER_TEMP=" + filepath.Join(s.Dir, "_temp"),
+			"PATH=" + s.Engine.Path, "HOME=" + s.Dir, "GITHUB_WORKSPACE=" + s.workspace(), "RUNNER_TEMP=" + filepath.Join(s.Dir, "_temp"),
 			"ACTIONS_CACHE_SERVICE_V2=true", "ACTIONS_RESULTS_URL=" + s.Store.URL(true), "ACTIONS_RUNTIME_TOKEN=" + cachetest.Token,
 		},
 	}
@@ -115,7 +115,7 @@ func saveByHand(ctx context.Context, s *Scene) error {
 func (s *Scene) crane() measure.Command {
 	return measure.Command{
 		Argv: append(append([]string{s.Programs.Crane, "pull"}, s.refs()...), archive), Dir: s.workspace(),
-		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.Dir},
+		Env: []string{"PATH=" + s.Engine.Path, "HOME=" + s.Dir},
 	}
 }
 
@@ -132,7 +132,7 @@ func (s *Scene) skopeo(ref, to string, flags ...string) measure.Command {
 	argv := append([]string{"skopeo", "copy", "--quiet", "--src-tls-verify=false"}, flags...)
 	return measure.Command{
 		Argv: append(argv, "docker://"+ref, to), Dir: s.workspace(),
-		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.Dir},
+		Env: []string{"PATH=" + s.Engine.Path, "HOME=" + s.Dir},
 	}
 }
 

@@ -61,7 +61,7 @@ func (h *hall) start(ctx context.Context) (err error) {
 	if h.shelf, err = sample.NewShelf(h.options.Cache); err != nil {
 		return err
 	}
-	if h.registry, err = stage.StartRegistry(ctx, "docker-registry", h.options.Temp, h.shelf.Storage()); err != nil {
+	if h.registry, err = stage.StartRegistry(ctx, "docker-registry", h.options.path(), h.options.Temp, h.shelf.Storage()); err != nil {
 		return err
 	}
 	h.add(h.registry.Close)

@@ -86,7 +86,7 @@ func (o Options) goInstall(ctx context.Context, dir, tags, program, module strin
 	fmt.Fprintf(o.Progress, "building %s, once\n", program)
 	cmd := exec.CommandContext(ctx, "go", "install", "-tags", tags, module)
 	cmd.Dir = "/" // the program's own modules, not ours
-	cmd.Env = append(os.Environ(), "GOBIN="+dir, "GOFLAGS=")
+	cmd.Env = append(o.environ(), "GOBIN="+dir, "GOFLAGS=")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building %s: %w\n%s", program, err, out)
 	}
@@ -101,7 +101,7 @@ func (o Options) buildPullonce(ctx context.Context) (string, error) {
 	program := filepath.Join(o.Temp, "pullonce")
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=auto", "-ldflags", "-s -w -buildid=", "-o", program, ".")
 	cmd.Dir = o.Root
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOWORK=off", "GOEXPERIMENT=")
+	cmd.Env = append(o.environ(), "CGO_ENABLED=0", "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOWORK=off", "GOEXPERIMENT=")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building pullonce: %w\n%s", err, out)
 	}

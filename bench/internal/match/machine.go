@@ -38,6 +38,9 @@ func machine(o Options) (m result.Machine, err error) {
 	for _, data := range o.Data {
 		m.FileSystems[data] = fileSystem(files["/proc/self/mounts"], o.folder(data))
 	}
+	if m.FileSystems[Disk] == "tmpfs" {
+		return m, fmt.Errorf("%s is in memory: name a folder on a disk with -dir", o.folder(Disk))
+	}
 	return m, nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pullonce/pullonce/bench/internal/contender"
 	"github.com/pullonce/pullonce/bench/internal/sample"
+	"github.com/pullonce/pullonce/bench/internal/stage"
 )
 
 func TestAsksWhatMeansSomething(t *testing.T) {
@@ -74,10 +75,16 @@ func TestFileSystemIsThatOfTheNearestMount(t *testing.T) {
 	}
 }
 
+func TestPathIsThatOfTheEnvironment(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "/a:/b", Options{Environ: []string{"MANPATH=/m", "PATH=/a:/b"}}.path())
+	require.Empty(t, Options{}.path())
+}
+
 func TestEngineOf(t *testing.T) {
 	t.Parallel()
-	require.False(t, engineOf(contender.Docker, "bin").ContainerdStore)
-	require.Contains(t, engineOf(contender.Docker, "bin").Flags, "containerd-snapshotter=false")
-	require.True(t, engineOf(contender.Kind, "bin").ContainerdStore)
-	require.Empty(t, engineOf(contender.Docker20, "bin").Bin, "Debian's is on PATH")
+	require.False(t, engineOf(contender.Docker, "/bin", "bin").ContainerdStore)
+	require.Contains(t, engineOf(contender.Docker, "/bin", "bin").Flags, "containerd-snapshotter=false")
+	require.True(t, engineOf(contender.Kind, "/bin", "bin").ContainerdStore)
+	require.Equal(t, stage.EngineOptions{Name: contender.Docker20, Path: "/bin"}, engineOf(contender.Docker20, "/bin", "bin"), "Debian's is on PATH")
 }

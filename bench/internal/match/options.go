@@ -8,6 +8,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pullonce/pullonce/bench/internal/contender"
@@ -34,6 +35,8 @@ type Options struct {
 	Pullonce string
 	// Root is the folder of our sources. Cache keeps, from run to run, images and programs. Temp holds the rest.
 	Root, Cache, Temp string
+	// Environ is the environment that programs are built in; others are given its PATH.
+	Environ []string
 	// Child is the command line of the process that starts what is measured.
 	Child []string
 	// Progress is told what happens.
@@ -48,6 +51,19 @@ func (o Options) folder(data string) string { return filepath.Join(o.Temp, data)
 func (o Options) asks(mode contender.Mode, image, target string) bool {
 	primes := mode == contender.Cold || mode == contender.Warm
 	return slices.Contains(o.Modes, string(mode)) && !(primes && target == contender.Kind) && !(image == sample.Five && mode != contender.Warm)
+}
+
+// environ is a copy of the environment.
+func (o Options) environ() []string { return slices.Clone(o.Environ) }
+
+// path is the PATH of the environment.
+func (o Options) path() string {
+	for _, variable := range o.Environ {
+		if path, ok := strings.CutPrefix(variable, "PATH="); ok {
+			return path
+		}
+	}
+	return ""
 }
 
 // plays says whether a contender was selected.

@@ -52,7 +52,7 @@ func (p *place) startStore(ctx context.Context, h *hall) (err error) {
 
 func (p *place) startTarget(ctx context.Context, o Options, data, target string) (err error) {
 	roots := filepath.Join(o.folder(data), "roots")
-	if p.engine, err = stage.StartEngine(ctx, filepath.Join(o.Temp, "engines-"+data), roots, engineOf(target, o.Bin)); err != nil {
+	if p.engine, err = stage.StartEngine(ctx, filepath.Join(o.Temp, "engines-"+data), roots, engineOf(target, o.path(), o.Bin)); err != nil {
 		return err
 	}
 	p.add(func() error {
@@ -73,11 +73,11 @@ func (p *place) startTarget(ctx context.Context, o Options, data, target string)
 
 // engineOf is the engine that a target is, or that runs it. Debian's runc is older than the time namespaces that Docker 29
 // asks for.
-func engineOf(target, bin string) stage.EngineOptions {
+func engineOf(target, path, bin string) stage.EngineOptions {
 	if target == contender.Docker20 {
-		return stage.EngineOptions{Name: target}
+		return stage.EngineOptions{Name: target, Path: path}
 	}
-	o := stage.EngineOptions{Name: target, Bin: bin, ContainerdStore: target != contender.Docker}
+	o := stage.EngineOptions{Name: target, Path: path, Bin: bin, ContainerdStore: target != contender.Docker}
 	o.Flags = []string{"--feature", "time-namespaces=false", "--feature", fmt.Sprintf("containerd-snapshotter=%t", o.ContainerdStore)}
 	return o
 }

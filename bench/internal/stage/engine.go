@@ -21,8 +21,8 @@ import (
 type EngineOptions struct {
 	// Name tells engines apart, in folders and in logs.
 	Name string
-	// Bin is the folder of its programs; empty is PATH.
-	Bin string
+	// Path is where its programs are, and those that it needs; what is in Bin comes first, if there is one.
+	Path, Bin string
 	// Flags are what its daemon needs beyond those that all do.
 	Flags []string
 	// ContainerdStore says that it keeps images in containerd.
@@ -97,7 +97,7 @@ func (e *Engine) program(name string) string {
 
 // env is the environment of its daemons.
 func (e *Engine) env() []string {
-	path := os.Getenv("PATH")
+	path := e.Path
 	if e.Bin != "" {
 		path = e.Bin + string(os.PathListSeparator) + path
 	}
@@ -109,7 +109,7 @@ func (e *Engine) Host() string { return "unix://" + e.socket("docker") }
 
 // Client is the environment of programs that use the engine.
 func (e *Engine) Client() []string {
-	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + e.dir, "DOCKER_HOST=" + e.Host()}
+	return []string{"PATH=" + e.Path, "HOME=" + e.dir, "DOCKER_HOST=" + e.Host()}
 }
 
 // Docker runs the docker command.

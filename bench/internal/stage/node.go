@@ -121,7 +121,7 @@ func (n *Node) files(ctx context.Context) (map[string]string, error) {
 			return nil, err
 		}
 		files["/usr/local/bin/"+program] = path
-		libraries, _ := output(ctx, os.Environ(), "ldd", path) // a static program is an error
+		libraries, _ := output(ctx, n.engine.env(), "ldd", path) // a static program is an error
 		for _, word := range strings.Fields(libraries) {
 			if strings.HasPrefix(word, "/") {
 				files[strings.TrimSuffix(word, ":")] = strings.TrimSuffix(word, ":")

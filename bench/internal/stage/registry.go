@@ -30,14 +30,14 @@ var (
 	access = regexp.MustCompile(`"[A-Z]+ (\S+) HTTP/[0-9.]+" \d+ (\d+)`)
 )
 
-// StartRegistry serves a storage folder; what it writes besides is in dir.
-func StartRegistry(ctx context.Context, program, dir, storage string) (*Registry, error) {
+// StartRegistry serves a storage folder; what it writes besides is in dir. The program is found on path.
+func StartRegistry(ctx context.Context, program, path, dir, storage string) (*Registry, error) {
 	config := filepath.Join(dir, "registry.yml")
 	text := fmt.Sprintf("version: 0.1\nlog: {level: info}\nhttp: {addr: \"127.0.0.1:0\"}\nstorage: {filesystem: {rootdirectory: %q}}\n", storage)
 	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
 		return nil, err
 	}
-	p, err := launch(dir, "registry", os.Environ(), program, "serve", config)
+	p, err := launch(dir, "registry", []string{"PATH=" + path}, program, "serve", config)
 	if err != nil {
 		return nil, err
 	}
