@@ -87,18 +87,25 @@ func (p Process) measure(ctx context.Context, f flags) int {
 	return p.tell(f, r, err)
 }
 
-// again shows a report that an earlier run wrote.
+// again shows, as one, reports that earlier runs wrote.
 func (p Process) again(f flags) int {
-	data, err := os.ReadFile(f.from)
+	var reports []result.Report
+	for _, name := range strings.Split(f.from, ",") {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return p.exit(err, exitUsage)
+		}
+		var r result.Report
+		if err := json.Unmarshal(data, &r); err != nil {
+			return p.exit(fmt.Errorf("reading the report %s: %w", name, err), exitUsage)
+		}
+		reports = append(reports, r)
+	}
+	joined, err := result.Join(reports...)
 	if err != nil {
 		return p.exit(err, exitUsage)
 	}
-	var r result.Report
-	if err := json.Unmarshal(data, &r); err != nil {
-		return p.exit(fmt.Errorf("reading the report %s: %w", f.from, err), exitUsage)
-	}
-	r.Checks = result.Judge(r)
-	return p.tell(f, r, nil)
+	return p.tell(f, joined, nil)
 }
 
 // tell writes what was found out, as far as the run came.

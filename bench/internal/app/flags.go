@@ -78,7 +78,7 @@ func parse(args []string, stderr io.Writer) (flags, error) {
 	set.StringVar(&f.pullonce, "pullonce", "", "binary to measure (default: built from this checkout, as a release is)")
 	set.StringVar(&f.json, "json", "", "file for the report as JSON")
 	set.StringVar(&f.svg, "svg", "", "file for the picture of the lanes")
-	set.StringVar(&f.from, "from", "", "measure nothing: show the report in this JSON file")
+	set.StringVar(&f.from, "from", "", "measure nothing: show, as one, the reports in these JSON files, with commas between them")
 	set.BoolVar(&f.check, "check", false, "exit with 1 where a limit is not met")
 	if err := set.Parse(args); err != nil {
 		return f, err

@@ -4,6 +4,7 @@ package match
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -71,7 +72,7 @@ func fileSystem(mounts, folder string) string {
 }
 
 // versions asks the programs for theirs.
-func (h *hall) versions(ctx context.Context) (map[string]string, error) {
+func (h *hall) versions(ctx context.Context) (versions map[string]string, err error) {
 	bin := h.options.Bin
 	commands := map[string][]string{
 		"docker":          {"docker", "--version"},
@@ -84,9 +85,8 @@ func (h *hall) versions(ctx context.Context) (map[string]string, error) {
 		"skopeo":          {"skopeo", "--version"},
 		"crane":           {h.programs.Crane, "version"},
 		"go":              {"go", "version"},
-		"pullonce":        {"git", "-C", h.options.Root, "describe", "--always", "--dirty", "--tags"},
 	}
-	versions := map[string]string{}
+	versions = map[string]string{}
 	for name, argv := range commands {
 		out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).Output()
 		if err != nil {
@@ -95,9 +95,25 @@ func (h *hall) versions(ctx context.Context) (map[string]string, error) {
 		first, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
 		versions[name] = strings.Trim(first, "* ")
 	}
+	if versions["pullonce"], err = h.ownVersion(ctx); err != nil {
+		return nil, err
+	}
 	versions["dockerd 29"] += " (" + engineModule[strings.LastIndexByte(engineModule, '@')+1:] + ")"
 	versions["containerd 2.4"] += " (" + containerdVersion + ")"
 	return versions, h.moduleVersions(versions)
+}
+
+// ownVersion is the commit that our binary is of; of one that was given it is what its bytes are.
+func (h *hall) ownVersion(ctx context.Context) (string, error) {
+	if h.options.Pullonce != "" {
+		data, err := os.ReadFile(h.options.Pullonce)
+		return fmt.Sprintf("%s, sha256 %.6x", filepath.Base(h.options.Pullonce), sha256.Sum256(data)), err
+	}
+	out, err := exec.CommandContext(ctx, "git", "-C", h.options.Root, "describe", "--always", "--dirty", "--tags").Output()
+	if err != nil {
+		return "", fmt.Errorf("asking git for our version: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
 }
 
 // moduleVersions adds those of what npm installed.

@@ -170,8 +170,8 @@ func alternative(lanes []result.Case) string {
 // caption says what the figures are, and where they are from.
 func caption(r result.Report) []string {
 	return []string{
-		fmt.Sprintf("Seconds of a lane: medians of %d rounds in turn, with their range; × is to hand-written. Whatever comes from the cache comes over %s.",
-			r.Settings.Rounds, r.Settings.Line()),
+		fmt.Sprintf("Seconds of a lane: medians of rounds in turn, with their range; × is to hand-written. What comes from the cache comes over %s.",
+			r.Settings.Line()),
 		fmt.Sprintf("docker-pull, crane and skopeo read from a registry on this machine, without a limit; plain-load is of an archive in page cache. %s, %d cores, %s.",
 			r.Machine.CPU, r.Machine.Cores, r.Date.Format("2006-01-02")),
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/pullonce/pullonce/bench/internal/link"
 	"github.com/pullonce/pullonce/bench/internal/result"
 	"github.com/pullonce/pullonce/bench/internal/result/resulttest"
+	"github.com/pullonce/pullonce/bench/internal/sample"
 )
 
 var update = flag.Bool("update", false, "write testdata/report.txt anew")
@@ -140,6 +141,34 @@ func TestOthersIsTheirShareOfTheCores(t *testing.T) {
 	c := result.Case{Series: []result.Series{resulttest.Series("a", 2*time.Second, 2*time.Second)}}
 	resulttest.Change(&c, "a", func(s *result.Sample) { s.OtherCPU = time.Second })
 	require.InDelta(t, 0.25, result.Report{Machine: result.Machine{Cores: 2}, Cases: []result.Case{c}}.Others(), 1e-9)
+}
+
+func TestJoin(t *testing.T) {
+	t.Parallel()
+	first, second := resulttest.Report(), resulttest.Report()
+	second.Machine.FileSystems = map[string]string{"disk": "ext4"}
+	second.Images = map[string][]sample.Image{"small": {{Repository: "bench/small"}}}
+	joined, err := result.Join(first, second)
+	require.NoError(t, err)
+	require.Len(t, joined.Cases, 4)
+	require.Equal(t, map[string]string{"tmpfs": "tmpfs", "disk": "ext4"}, joined.Machine.FileSystems)
+	require.Len(t, joined.Images, 2)
+	require.Equal(t, result.Judge(joined), joined.Checks)
+	require.Equal(t, resulttest.Report(), first, "it leaves them as they were")
+
+	_, err = result.Join()
+	require.Error(t, err)
+	for name, change := range map[string]func(*result.Report){
+		"machine": func(r *result.Report) { r.Machine.Cores++ },
+		"program": func(r *result.Report) { r.Programs = map[string]string{"crane": "v1"} },
+		"line":    func(r *result.Report) { r.Settings.Latency = 0 },
+		"image":   func(r *result.Report) { r.Images["M"][0].Manifest = "sha256:5678" },
+	} {
+		other := resulttest.Report()
+		change(&other)
+		_, err := result.Join(first, other)
+		require.ErrorContains(t, err, "different machines, programs, images", name)
+	}
 }
 
 func TestWrite(t *testing.T) {

@@ -44,8 +44,8 @@ func (r Report) head(p *page) {
 	for _, data := range slices.Sorted(maps.Keys(m.FileSystems)) {
 		p.line("%s is %s", data, m.FileSystems[data])
 	}
-	p.line("line to the store: %s; %d rounds, contenders in turn; figures are medians, ratios those of medians, with the least and the most of a round",
-		r.Settings.Line(), r.Settings.Rounds)
+	p.line("line to the store: %s; contenders in turn; figures are medians of rounds, ratios those of medians, with the least and the most of a round",
+		r.Settings.Line())
 	var programs []string
 	for _, name := range slices.Sorted(maps.Keys(r.Programs)) {
 		programs = append(programs, name+": "+r.Programs[name])
@@ -69,7 +69,7 @@ func (s Settings) Line() string {
 
 func (c Case) write(p *page) {
 	p.line("")
-	p.line("%s", c.where())
+	p.line("%s: %d rounds", c.where(), c.rounds())
 	p.row("contender", "seconds", "to hand-written", "CPU s", "daemon CPU s", "peak MiB", "daemon MiB", "store MB", "requests: store", "registry")
 	hand, compared := c.Find(byHand)
 	for _, s := range c.Series {
@@ -89,6 +89,15 @@ func (c Case) write(p *page) {
 			fmt.Sprintf("%.1f", float64(Of(s, func(x Sample) int64 { return x.Store.Down + x.Store.Up }))/1e6),
 			fmt.Sprint(Of(s, func(x Sample) int64 { return x.Store.Requests })), fmt.Sprint(Of(s, func(x Sample) int64 { return x.Registry.Requests })))
 	}
+}
+
+// rounds is how often those who came furthest did the job.
+func (c Case) rounds() int {
+	most := 0
+	for _, s := range c.Series {
+		most = max(most, len(s.Samples))
+	}
+	return most
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()) }
