@@ -39,7 +39,7 @@ type Options struct {
 	Mask func(secret string)
 	// Concurrency is how many ranges are read ahead, of all entries together; 6 by default. Each takes 4 MiB.
 	Concurrency int
-	// Blocks is how many blocks are made and sent at a time, of all entries together; 4 by default. Each takes 8 MiB.
+	// Blocks is how many blocks are made and sent at a time, of all entries together; 5 by default. Each takes 6 MiB.
 	Blocks int
 	// Saved says of a key whether it is known that somebody has saved it in this run. Such a key is looked up again
 	// for VisibilityWait before it counts as a miss. It may be nil.
@@ -117,7 +117,7 @@ func (o Options) withDefaults() Options {
 	}
 	o.Policy.Timeout = cmp.Or(o.Policy.Timeout, 10*time.Minute)
 	o.Concurrency = cmp.Or(o.Concurrency, 6)
-	o.Blocks = cmp.Or(o.Blocks, 4)
+	o.Blocks = cmp.Or(o.Blocks, 5)
 	o.VisibilityWait = cmp.Or(o.VisibilityWait, 20*time.Second)
 	o.SettleWait = cmp.Or(o.SettleWait, 2*time.Minute)
 	return o

@@ -93,7 +93,7 @@ func TestTheFirstBlockIsMadeWhileTheKeyIsReserved(t *testing.T) {
 			time.Sleep(time.Second)
 			source.mu.Lock()
 			defer source.mu.Unlock()
-			require.Len(t, source.opened, 2, "of five, which make three blocks")
+			require.Len(t, source.opened, 2, "of five")
 			next.ServeHTTP(w, req)
 		})
 		require.NoError(t, s.Save(t.Context(), key, img))

@@ -12,9 +12,9 @@ import (
 	"github.com/pullonce/pullonce/internal/image"
 )
 
-// BlockSize is the most that a block of an entry has, in bytes: four frames that do not compress. It is what is sent again
+// BlockSize is the most that a block of an entry has, in bytes: three frames that do not compress. It is what is sent again
 // when a connection breaks, and what a request is made for.
-const BlockSize = 4 * maxFrame
+const BlockSize = 3 * maxFrame
 
 // Blocks is where the blocks of an entry go, and where the memory for them comes from.
 type Blocks interface {
