@@ -78,6 +78,10 @@ func (c Case) write(p *page) {
 			p.row(s.Contender, "failed: "+first)
 			continue
 		}
+		if len(s.Samples) == 0 {
+			p.row(s.Contender, "not measured: the run was ended before")
+			continue
+		}
 		ratio := "–"
 		if compared {
 			r := RatioOf(s, hand)

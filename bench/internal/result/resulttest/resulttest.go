@@ -33,6 +33,7 @@ func Lane(image, target string) result.Case {
 		Series("pullonce-zstd", 1300*time.Millisecond, 1400*time.Millisecond, 1500*time.Millisecond),
 		Series("plain-load", 1600*time.Millisecond, 1700*time.Millisecond, 1800*time.Millisecond),
 		{Contender: "skopeo-daemon", Problem: "round 1: the client is too old\nand more"},
+		{Contender: "crane"},
 	}}
 }
 
