@@ -20,7 +20,7 @@ const (
 	row    = 24
 	title  = 34 // of a panel
 	margin = 16
-	foot   = 56
+	foot   = 72
 )
 
 // colours of bars: ours, and the others.
@@ -172,8 +172,8 @@ func caption(r result.Report) []string {
 	return []string{
 		fmt.Sprintf("Seconds of a lane: medians of rounds in turn, with their range; × is to hand-written. What comes from the cache comes over %s.",
 			r.Settings.Line()),
-		fmt.Sprintf("docker-pull, crane and skopeo read from a registry on this machine, without a limit; plain-load is of an archive in page cache. %s, %d cores, %s.",
-			r.Machine.CPU, r.Machine.Cores, r.Date.Format("2006-01-02")),
+		"docker-pull, crane and skopeo read from a registry on this machine, without a limit; plain-load is of an archive in page cache.",
+		fmt.Sprintf("%s, %d cores, %s", r.Machine.CPU, r.Machine.Cores, r.Date.Format("2006-01-02")),
 	}
 }
 
