@@ -86,3 +86,26 @@ func TestPulledImagesStay(t *testing.T) {
 		})
 	}
 }
+
+// A daemon that does not get through to the program's loopback address, as from a container of its own network, is sent the
+// image.
+func TestLoadWhereTheDaemonDoesNotReachUs(t *testing.T) {
+	forEachEngine(t, func(t *testing.T, d *daemon) {
+		f := needImages(t)
+		r := startRegistry(t, f.storage)
+		p := pullonce(t, d)
+		args := append(primed(t, p, r, f.large), "--json")
+		cmd := p.command(t, args...)
+		script := busybox + ` ip link set lo up && exec "$0" "$@"`
+		cmd.Path, cmd.Args = busybox, append([]string{"busybox", "sh", "-c", script}, cmd.Args...)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+
+		loaded := finish(t, cmd, nil)
+		require.Equal(t, 0, loaded.code)
+		require.Empty(t, loaded.report.Problems)
+		require.Equal(t, []report.Source{report.Cache}, loaded.sources())
+		ref := r.addr + "/" + f.large.repoTag
+		require.Equal(t, []string{ref}, d.names(t))
+		d.run(t, ref, busybox, "true")
+	})
+}
