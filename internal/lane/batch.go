@@ -27,26 +27,27 @@ const maxOpen = 16
 func (r *run) load(ctx context.Context, jobs []job) []report.Image {
 	rows := make([]report.Image, len(jobs))
 	batches := r.batches(jobs, rows)
-	loads, pulls := newQueue(r.Concurrency, min(len(batches), maxOpen)), newQueue(r.Concurrency, 0)
-	var opened errgroup.Group
-	opened.SetLimit(maxOpen)
-	var pulled sync.WaitGroup
+	loads := newQueue(r.Concurrency, min(len(batches), maxOpen), func(waiting []*ticket) { r.expect(ctx, waiting) })
+	pulls := newQueue(r.Concurrency, 0, func([]*ticket) {})
+	var loading errgroup.Group
+	loading.SetLimit(maxOpen)
+	var pulling sync.WaitGroup
 	for _, b := range batches {
-		opened.Go(func() error {
+		loading.Go(func() error {
 			lacking := b.load(ctx, loads)
 			if len(lacking) == 0 {
 				b.done()
 				return nil
 			}
-			pulled.Go(func() {
+			pulling.Go(func() {
 				b.pull(ctx, pulls, lacking)
 				b.done()
 			})
 			return nil
 		})
 	}
-	_ = opened.Wait() // no batch returns an error: its rows hold it
-	pulled.Wait()
+	_ = loading.Wait() // no batch returns an error: its rows hold it
+	pulling.Wait()
 	for _, b := range batches {
 		b.tell()
 	}
@@ -60,6 +61,12 @@ type batch struct {
 	started  time.Time
 	idle     time.Duration // what of the time since then went by in queues
 	problems []report.Problem
+}
+
+// opened is an image that is there for some jobs.
+type opened struct {
+	img  image.Image
+	jobs []*job
 }
 
 // batches are the jobs by their images, in the order of these.
@@ -98,7 +105,7 @@ func (b *batch) load(ctx context.Context, q *queue) (lacking []*job) {
 	if err != nil {
 		q.pass()
 	} else {
-		err = b.inTurn(ctx, q, img.Size(), func() error {
+		err = b.inTurn(ctx, q, opened{img, open}, func() error {
 			b.send(ctx, img, report.Cache, open)
 			return nil
 		})
@@ -115,7 +122,7 @@ func (b *batch) pull(ctx context.Context, q *queue, lacking []*job) {
 		j.cause, j.err = j.err, nil
 	}
 	attempts := func() int { return 0 }
-	err := b.inTurn(ctx, q, 0, func() (err error) {
+	err := b.inTurn(ctx, q, opened{}, func() (err error) {
 		var img image.Image
 		if img, attempts, err = b.pulled(ctx, lacking[0]); err == nil {
 			b.send(ctx, img, report.Registry, lacking)
@@ -139,10 +146,10 @@ func (b *batch) done() {
 	}
 }
 
-// inTurn does f when it is the turn of the image, which has size bytes.
-func (b *batch) inTurn(ctx context.Context, q *queue, size int64, f func() error) error {
+// inTurn does f when it is the turn of o.
+func (b *batch) inTurn(ctx context.Context, q *queue, o opened, f func() error) error {
 	since := b.now()
-	leave, err := q.enter(ctx, size)
+	leave, err := q.enter(ctx, o)
 	b.idle += b.now().Sub(since)
 	if err != nil {
 		return err

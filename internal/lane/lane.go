@@ -8,7 +8,6 @@ import (
 	"context"
 	"runtime"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/pullonce/pullonce/internal/cachekey"
@@ -158,49 +157,6 @@ func (r *run) jobs(ctx context.Context) []job {
 	}
 	r.tellArtifacts(jobs)
 	return jobs
-}
-
-// answer is what a target says of its platform.
-type answer struct {
-	platform platform.Platform
-	err      error
-}
-
-// ask asks all targets at once.
-func (r *run) ask(ctx context.Context) []answer {
-	answers := make([]answer, len(r.Targets))
-	var asked sync.WaitGroup
-	for i, t := range r.Targets {
-		asked.Go(func() {
-			a := &answers[i]
-			defer recovered(&a.err)
-			a.platform, a.err = t.Platform(ctx)
-		})
-	}
-	asked.Wait()
-	return answers
-}
-
-// prepare has the targets that something is loaded into ask what they need to know, while the entries are opened. stop
-// ends what is still being asked then.
-func (r *run) prepare(ctx context.Context, jobs []job) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var asking sync.WaitGroup
-	for _, t := range r.Targets {
-		preparer, ok := t.Target.(target.Preparer)
-		if !ok || !slices.ContainsFunc(jobs, func(j job) bool { return j.target.Name == t.Name && j.skip == "" }) {
-			continue
-		}
-		asking.Go(func() {
-			var err error // of no interest: Load will meet it
-			defer recovered(&err)
-			preparer.Prepare(ctx)
-		})
-	}
-	return func() {
-		cancel()
-		asking.Wait()
-	}
 }
 
 // storedOnly is why a lane passes an artifact by.

@@ -165,6 +165,46 @@ func TestTargetPreparesWhileEntriesAreOpened(t *testing.T) {
 	}
 }
 
+// expecting is a slowTarget that can ask about several images at once.
+type expecting struct {
+	*slowTarget
+	ask time.Duration
+	got []string
+}
+
+func (e *expecting) Expect(ctx context.Context, images []image.Image) {
+	for _, img := range images {
+		e.got = append(e.got, img.Reference().Familiar())
+	}
+	_ = sleep(ctx, e.ask)
+}
+
+func TestTargetIsAskedAboutAllImagesAtOnceBeforeTheFirst(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		sizes     []int
+		ask, held time.Duration // how long it takes, and how long it holds the loads up
+		want      []string
+	}{
+		"several": {[]int{1000, 0, 2000}, 80 * time.Millisecond, 80 * time.Millisecond, []string{"i00:1", "i02:1"}},
+		"one":     {[]int{1000}, 80 * time.Millisecond, 0, nil},
+		"a hang":  {[]int{1000, 2000}, time.Hour, 2 * time.Second, []string{"i00:1", "i01:1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				o, _, into := slowLane(t, test.sizes...)
+				e := &expecting{slowTarget: into, ask: test.ask}
+				o.Targets[0].Target, o.OnMiss, o.Concurrency = e, lane.Warn, 2
+				got := lane.Run(t.Context(), o)
+				require.Equal(t, 1020*time.Millisecond+test.held, got.Elapsed)
+				require.ElementsMatch(t, test.want, e.got)
+				require.Equal(t, 1020*time.Millisecond, got.Images[0].Elapsed)
+			})
+		})
+	}
+}
+
 func TestWhatIsNotThereYetHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -15,32 +15,43 @@ const patience = 200 * time.Millisecond
 // queue lets open images go into the targets, some at a time. It sends the largest first: what is begun last decides
 // when the lane ends, and had better be small.
 type queue struct {
-	mu       sync.Mutex
-	free     int // how many may go
-	expected int // how many may still come and are waited for
-	waiting  []*ticket
+	// assembled is called before the first may go, with all that wait then.
+	assembled func(waiting []*ticket)
+
+	mu          sync.Mutex
+	free        int // how many may go
+	expected    int // how many may still come and are waited for
+	waiting     []*ticket
+	begun, open bool // whether assembled was called, and has returned
 }
 
 // ticket is an image in the queue.
 type ticket struct {
-	size int64
+	opened
 	turn chan struct{} // closed when its turn has come
 }
 
 // newQueue expects so many images, of which limit go at a time.
-func newQueue(limit, expected int) *queue { return &queue{free: limit, expected: expected} }
+func newQueue(limit, expected int, assembled func([]*ticket)) *queue {
+	return &queue{assembled: assembled, free: limit, expected: expected}
+}
 
-// enter waits for the turn of an image of size bytes. Who gets it gives it back with leave.
-func (q *queue) enter(ctx context.Context, size int64) (leave func(), err error) {
-	t := &ticket{size: size, turn: make(chan struct{})}
-	defer time.AfterFunc(patience, q.begin).Stop()
+// enter waits for the turn of an image. Who gets it gives it back with leave.
+func (q *queue) enter(ctx context.Context, o opened) (leave func(), err error) {
+	t := &ticket{opened: o, turn: make(chan struct{})}
 	q.arrive(t)
-	select {
-	case <-t.turn:
-		return q.leave, nil
-	case <-ctx.Done():
-		q.give(t)
-		return nil, context.Cause(ctx)
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for {
+		select {
+		case <-t.turn:
+			return q.leave, nil
+		case <-timer.C:
+			q.begin()
+		case <-ctx.Done():
+			q.give(t)
+			return nil, context.Cause(ctx)
+		}
 	}
 }
 
@@ -50,18 +61,36 @@ func (q *queue) pass() { q.arrive() }
 // arrive takes one of those expected off the list, with its ticket if it has come.
 func (q *queue) arrive(t ...*ticket) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.expected = max(0, q.expected-1)
+	q.expected--
 	q.waiting = append(q.waiting, t...)
+	complete := q.expected <= 0
 	q.next()
+	q.mu.Unlock()
+	if complete {
+		q.begin()
+	}
 }
 
 // begin waits for none of those expected any more.
 func (q *queue) begin() {
+	waiting, first := q.assembly()
+	if !first {
+		return
+	}
+	q.assembled(waiting)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.expected = 0
+	q.open = true
 	q.next()
+}
+
+// assembly is what waits now; first says that nobody has asked before.
+func (q *queue) assembly() (waiting []*ticket, first bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	first = !q.begun
+	q.begun = true
+	return slices.Clone(q.waiting), first
 }
 
 func (q *queue) leave() {
@@ -85,8 +114,8 @@ func (q *queue) give(t *ticket) {
 
 // next lets go as many as may. The queue is locked.
 func (q *queue) next() {
-	for q.free > 0 && q.expected == 0 && len(q.waiting) > 0 {
-		largest := slices.MaxFunc(q.waiting, func(a, b *ticket) int { return cmp.Compare(a.size, b.size) })
+	for q.free > 0 && q.open && len(q.waiting) > 0 {
+		largest := slices.MaxFunc(q.waiting, func(a, b *ticket) int { return cmp.Compare(a.img.Size(), b.img.Size()) })
 		q.waiting = slices.DeleteFunc(q.waiting, func(t *ticket) bool { return t == largest })
 		q.free--
 		close(largest.turn)

@@ -67,6 +67,14 @@ type Preparer interface {
 	Prepare(ctx context.Context)
 }
 
+// Expecter is a Target that can ask about several images in one question.
+type Expecter interface {
+	Target
+	// Expect asks about images that are about to be loaded what Load would ask about each. It only saves time: what goes
+	// wrong is for Load to find out.
+	Expect(ctx context.Context, images []image.Image)
+}
+
 // Unavailable is a target that is known not to be there.
 type Unavailable struct {
 	// Err says why; it is ErrUnavailable.

@@ -67,7 +67,7 @@ type Containerd struct {
 	namespaces []*Namespace // through each client that may be there, the preferred one first
 }
 
-var _ target.Target = (*Containerd)(nil)
+var _ target.Expecter = (*Containerd)(nil)
 
 // New finds out where containerd listens; it does not talk to it.
 func New(opts Options) *Containerd {
@@ -142,6 +142,13 @@ func (c *Containerd) config(ctx context.Context) string {
 func (c *Containerd) Platform(ctx context.Context) (platform.Platform, error) {
 	_, about, err := c.open(ctx)
 	return about.Platform, err
+}
+
+// Expect implements target.Expecter.
+func (c *Containerd) Expect(ctx context.Context, images []image.Image) {
+	if namespace, _, err := c.open(ctx); err == nil {
+		namespace.Expect(ctx, images)
+	}
 }
 
 // Load implements target.Target.

@@ -25,6 +25,7 @@ type Namespace struct {
 	PartSize int64
 	// images and names serialise what two loads of this process would do to one image or to one name.
 	images, names target.Locks
+	expected      expected
 	underway      underway
 	tidied        atomic.Bool
 }
@@ -66,7 +67,7 @@ type load struct {
 }
 
 func (l *load) run(ctx context.Context, about About) (result target.Result, err error) {
-	before, err := l.find(ctx)
+	before, err := l.before(ctx)
 	if err != nil {
 		return result, err
 	}
@@ -193,9 +194,20 @@ func (l *load) byRoot() string { return l.img.Reference().WithDigest(l.img.Root(
 // (containerd, internal/cri/server/images), and would keep it of one that we take back.
 func (l *load) kubelets() string { return l.img.Config().Digest.String() }
 
+// names are all that the image has or may get.
+func (l *load) names() []string { return append(l.wanted(), l.byRoot(), l.kubelets()) }
+
+// before is what is known of the image before it is loaded.
+func (l *load) before(ctx context.Context) (found, error) {
+	if held, ok := l.expected.take(l.img); ok {
+		return found{held: held, ids: l.ids()}, nil
+	}
+	return l.find(ctx)
+}
+
 // find asks for everything that is known of the image.
 func (l *load) find(ctx context.Context) (found, error) {
-	held, err := l.Find(ctx, append(l.wanted(), l.byRoot(), l.kubelets()), l.ids())
+	held, err := l.Find(ctx, l.names(), l.ids())
 	if err != nil {
 		return found{}, err
 	}

@@ -67,6 +67,7 @@ type cluster struct {
 var (
 	_ target.Selector = (*Kind)(nil)
 	_ target.Preparer = (*Kind)(nil)
+	_ target.Expecter = (*Kind)(nil)
 )
 
 // New is the target; it talks to nobody.
@@ -97,6 +98,16 @@ func (k *Kind) Platform(ctx context.Context) (platform.Platform, error) {
 
 // Prepare implements target.Preparer: each node's containerd is asked who it is.
 func (k *Kind) Prepare(ctx context.Context) {
+	k.each(ctx, func(n *containerd.Namespace) { _, _ = n.About(ctx) })
+}
+
+// Expect implements target.Expecter: each node is asked one question for all images.
+func (k *Kind) Expect(ctx context.Context, images []image.Image) {
+	k.each(ctx, func(n *containerd.Namespace) { n.Expect(ctx, images) })
+}
+
+// each calls ask for all nodes at once, as far as they can be spoken to.
+func (k *Kind) each(ctx context.Context, ask func(*containerd.Namespace)) {
 	nodes, err := k.list(ctx)
 	if err != nil {
 		return
@@ -108,7 +119,7 @@ func (k *Kind) Prepare(ctx context.Context) {
 	var asked sync.WaitGroup
 	for _, n := range nodes {
 		if n.usable() == nil {
-			asked.Go(func() { _, _ = k.namespace(api, n).About(ctx) })
+			asked.Go(func() { ask(k.namespace(api, n)) })
 		}
 	}
 	asked.Wait()
