@@ -17,7 +17,7 @@ import (
 )
 
 // thick are images that are large enough to be loaded in parts: the first layers of some 16 MiB are the same in all, and
-// each has one of its own.
+// each has one of its own. Every other one has Docker's media types.
 func thick(t *testing.T, shared int, words ...string) []image.Image {
 	t.Helper()
 	dir := tempDir(t)
@@ -26,8 +26,9 @@ func thick(t *testing.T, shared int, words ...string) []image.Image {
 		common = append(common, thickLayer(t, dir, fmt.Sprint("shared", i), uint64(i)))
 	}
 	var images []image.Image
+	families := []mediaTypes{ociTypes, dockerTypes}
 	for i, word := range words {
-		img, err := assemble(ociTypes, host, append(common[:len(common):len(common)], thickLayer(t, dir, word, uint64(100+i)))...)
+		img, err := assemble(families[i%2], host, append(common[:len(common):len(common)], thickLayer(t, dir, word, uint64(100+i)))...)
 		require.NoError(t, err)
 		images = append(images, loadable(t, "e2e.test/thick-"+word+":1", img, img))
 	}

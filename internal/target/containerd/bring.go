@@ -29,8 +29,15 @@ func (l *load) bring(ctx context.Context, about About) (sent int64, err error) {
 		l.temporary = append(l.temporary, left...)
 	}()
 
-	parts, release := l.underway.claim(l.img.Layers(), l.leading(ctx, client), l.leastPart())
-	defer release()
+	leading := l.leading(ctx, client)
+	l.queue.turn(ctx, l.ticket)
+	parts, release := l.underway.claim(l.img.Layers(), leading, l.leastPart())
+	l.queue.leave(l.ticket)
+	defer func() {
+		if err != nil {
+			release()
+		}
+	}()
 	sent, err = l.bringParts(ctx, about, parts)
 	if err == nil || !l.isSaid(err) || len(parts) == 1 && parts[0].from == 0 || ctx.Err() != nil {
 		return sent, err

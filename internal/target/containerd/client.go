@@ -29,7 +29,7 @@ type Client interface {
 // what is there.
 type Stager interface {
 	Client
-	// Leading is how many of img's first layers are there, and unpacked one on the other.
+	// Leading is how many of img's first layers are there.
 	Leading(ctx context.Context, img image.Image) (int, error)
 	// Named are the names that begin with prefix.
 	Named(ctx context.Context, prefix string) ([]string, error)

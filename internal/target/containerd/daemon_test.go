@@ -89,7 +89,6 @@ func newDaemon(t *testing.T, local bool) *daemon {
 	d.on("ctr", "images rm", d.remove)
 	d.on("ctr", "images ls --quiet", d.list)
 	d.on("ctr", "content ls --quiet", d.blobs)
-	d.on("ctr", "snapshots ls", d.chains)
 	return d
 }
 
@@ -257,16 +256,6 @@ func (d *daemon) blobs(args []string, _ []byte) (command.Output, error) {
 		}
 	}
 	return command.Output{Stdout: blobs.String()}, nil
-}
-
-func (d *daemon) chains([]string, []byte) (command.Output, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	table := "KEY PARENT KIND \n"
-	for chain := range d.snapshots {
-		table += chain + " sha256:parent Committed \n"
-	}
-	return command.Output{Stdout: table}, nil
 }
 
 func (d *daemon) tag(args []string, _ []byte) (command.Output, error) {

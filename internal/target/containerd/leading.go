@@ -3,54 +3,31 @@ package containerd
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
-	"github.com/opencontainers/image-spec/identity"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/pullonce/pullonce/internal/image"
 )
 
-// Leading implements Stager: a layer is there if its blob is and the snapshot of all layers up to it.
+// Leading implements Stager. What is there is unpacked from there, if it is not yet.
 func (c *Ctr) Leading(ctx context.Context, img image.Image) (int, error) {
-	d, err := c.dialect(ctx)
+	args := []string{"content", "ls", "--quiet"}
+	for _, l := range img.Layers() {
+		args = append(args, fmt.Sprintf("digest==%s", l.Descriptor.Digest))
+	}
+	out, err := c.run(ctx, nil, args...)
 	if err != nil {
 		return 0, err
 	}
-	var blobs, snapshots map[string]bool
-	asking, ctx := errgroup.WithContext(ctx)
-	asking.Go(func() (err error) {
-		args := []string{"content", "ls", "--quiet"}
-		for _, l := range img.Layers() {
-			args = append(args, fmt.Sprintf("digest==%s", l.Descriptor.Digest))
-		}
-		blobs, err = c.firstColumn(ctx, args...)
-		return err
-	})
-	asking.Go(func() (err error) {
-		snapshots, err = c.firstColumn(ctx, append(append([]string{"snapshots"}, d.snapshotter...), "ls")...)
-		return err
-	})
-	if err := asking.Wait(); err != nil {
-		return 0, err
-	}
-	return leading(img.Layers(), blobs, snapshots), nil
-}
-
-// leading is how many of the first layers have their blob among blobs and their chain among snapshots.
-func leading(layers []image.Layer, blobs, snapshots map[string]bool) int {
-	diffIDs := make([]digest.Digest, len(layers))
-	for i, l := range layers {
-		diffIDs[i] = l.DiffID
-	}
-	chain := identity.ChainIDs(diffIDs)
-	for i, l := range layers {
-		if !blobs[l.Descriptor.Digest.String()] || !snapshots[chain[i].String()] {
-			return i
+	there := strings.Fields(out)
+	for i, l := range img.Layers() {
+		if !slices.Contains(there, l.Descriptor.Digest.String()) {
+			return i, nil
 		}
 	}
-	return len(layers)
+	return len(img.Layers()), nil
 }
 
 // Named implements Stager.
@@ -70,16 +47,4 @@ func (c *Ctr) Names(ctx context.Context, digests []digest.Digest) ([]string, err
 func (c *Ctr) names(ctx context.Context, filters ...string) ([]string, error) {
 	out, err := c.run(ctx, nil, append([]string{"images", "ls", "--quiet"}, filters...)...)
 	return strings.Fields(out), err
-}
-
-// firstColumn are the first words of the lines that a subcommand writes.
-func (c *Ctr) firstColumn(ctx context.Context, args ...string) (map[string]bool, error) {
-	out, err := c.run(ctx, nil, args...)
-	words := map[string]bool{}
-	for line := range strings.Lines(out) {
-		if f := strings.Fields(line); len(f) > 0 {
-			words[f[0]] = true
-		}
-	}
-	return words, err
 }

@@ -26,6 +26,7 @@ type Namespace struct {
 	// images and names serialise what two loads of this process would do to one image or to one name.
 	images, names target.Locks
 	expected      expected
+	queue         queue
 	underway      underway
 	tidied        atomic.Bool
 }
@@ -34,6 +35,20 @@ type Namespace struct {
 // kubelet looks an image up by name, and nothing holds a name's target to the digest in it, so that an image is named
 // only once it is known to be whole: first by its root, which can't take another's place, then by the rest.
 func (n *Namespace) Load(ctx context.Context, img image.Image) (target.Result, error) {
+	return n.Announce(img)(ctx, img)
+}
+
+// Announce says that img is about to be loaded, and gives what loads it, which is to be called once. Of images that are
+// loaded at once, the layers that they have in common are brought by the one that was announced first.
+func (n *Namespace) Announce(img image.Image) (load func(context.Context, image.Image) (target.Result, error)) {
+	t := n.queue.enter(img)
+	return func(ctx context.Context, img image.Image) (target.Result, error) {
+		defer n.queue.leave(t)
+		return n.load(ctx, img, t)
+	}
+}
+
+func (n *Namespace) load(ctx context.Context, img image.Image, t *ticket) (target.Result, error) {
 	about, err := n.About(ctx)
 	if err != nil {
 		return target.Result{}, err
@@ -51,7 +66,7 @@ func (n *Namespace) Load(ctx context.Context, img image.Image) (target.Result, e
 		return target.Result{}, err
 	}
 	defer unlockName()
-	l := &load{Namespace: n, img: img}
+	l := &load{Namespace: n, img: img, ticket: t}
 	return l.run(ctx, about)
 }
 
@@ -61,7 +76,8 @@ func (n *Namespace) leastPart() int64 { return cmp.Or(n.PartSize, partSize) }
 // load is the loading of one image.
 type load struct {
 	*Namespace
-	img image.Image
+	img    image.Image
+	ticket *ticket
 	// temporary are names of its parts, and of what earlier loads left.
 	temporary []string
 }

@@ -124,15 +124,15 @@ func (p *part) wait(ctx context.Context, until <-chan struct{}) error {
 	return nil
 }
 
-// underway are the parts that the loads of this process are bringing into one namespace, so that layers which images have
-// in common are sent once. The zero value works.
+// underway are the parts that the loads of this process are bringing into one namespace, and have brought, so that layers
+// which images have in common are sent once. The zero value works.
 type underway struct {
 	mu    sync.Mutex
 	parts map[digest.Digest]*part // by what will be there with them: a layer and all below
 }
 
 // claim cuts layers without the first ones into parts of at least size bytes. What others are bringing of them is left to
-// them. The parts can be built upon until they are released.
+// them. Others can build upon the parts, unless they are released: those of a load that has failed.
 func (u *underway) claim(layers []image.Layer, first int, size int64) (parts []*part, release func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -60,6 +60,8 @@ type Kind struct {
 // cluster is what all narrowings of one target share.
 type cluster struct {
 	Options
+	announcing sync.Mutex
+
 	mu    sync.Mutex
 	nodes map[string]*containerd.Namespace // by the id of their container
 }
@@ -141,12 +143,26 @@ func (k *Kind) Load(ctx context.Context, img image.Image) (target.Result, error)
 		return target.Result{}, err
 	}
 	results, failures := make([]target.Result, len(nodes)), make([]error, len(nodes))
+	loads := k.announce(api, nodes, img)
 	fanout.Each(ctx, img, len(nodes), func(i int, share image.Image) {
-		if failures[i] = nodes[i].usable(); failures[i] == nil {
-			results[i], failures[i] = k.namespace(api, nodes[i]).Load(ctx, share)
-		}
+		results[i], failures[i] = loads[i](ctx, share)
 	})
 	return merge(results), failed(nodes, failures)
+}
+
+// announce announces an image to all nodes that it is for, with no other in between, and gives what loads it into each.
+func (c *cluster) announce(api *client.Client, nodes []node, img image.Image) []func(context.Context, image.Image) (target.Result, error) {
+	c.announcing.Lock()
+	defer c.announcing.Unlock()
+	loads := make([]func(context.Context, image.Image) (target.Result, error), len(nodes))
+	for i, n := range nodes {
+		if err := n.usable(); err != nil {
+			loads[i] = func(context.Context, image.Image) (target.Result, error) { return target.Result{}, err }
+			continue
+		}
+		loads[i] = c.namespace(api, n).Announce(img)
+	}
+	return loads
 }
 
 // namespace is the images of a node, the same for every load.
