@@ -77,6 +77,7 @@ func (r *Registry) inTurn(ctx context.Context, w io.Writer, i int, from int64) e
 	defer done()
 	body := r.body(w)
 	defer body.Close()
+	r.img.Announce(append([]int{i}, r.turns.coming(i)...)...)
 	err = r.copyLayer(ctx, body, i, from)
 	if errors.Is(err, image.ErrRead) && ctx.Err() == nil {
 		r.fail(err)

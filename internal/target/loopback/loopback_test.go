@@ -418,3 +418,24 @@ func (c closer) Close() error {
 	c()
 	return nil
 }
+
+// announced is a source that notes what it is told will be read.
+type announced struct {
+	image.Source
+	layers chan []ocispec.Descriptor
+}
+
+// Announce implements image.Announcer.
+func (a announced) Announce(blobs []ocispec.Descriptor) { a.layers <- blobs }
+
+// A source that reads ahead from one layer into the next is told which is the next.
+func TestTheSourceIsToldWhatIsReadNext(t *testing.T) {
+	t.Parallel()
+	layers := make(chan []ocispec.Descriptor, 2)
+	img := imagetest.New(t, imagetest.Options{Layers: 2, LayerSize: layerSize}).Via(func(s image.Source) image.Source { return announced{s, layers} })
+	r := serve(t, img, loopback.Options{})
+	for _, l := range img.Layers() {
+		answer(t, http.MethodGet, base(r.Reference())+"/blobs/"+l.Descriptor.Digest.String())
+		require.Equal(t, []ocispec.Descriptor{l.Descriptor}, <-layers)
+	}
+}

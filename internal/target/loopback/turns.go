@@ -161,6 +161,20 @@ func (t *turns) done() {
 	t.next()
 }
 
+// coming are the layers above layer that wait for their turn, in the order in which they will have it, as far as is known.
+func (t *turns) coming(layer int) []int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var above []int
+	for _, w := range t.waiting {
+		if w.layer > layer {
+			above = append(above, w.layer)
+		}
+	}
+	slices.Sort(above)
+	return slices.Compact(above)
+}
+
 // leave gives up waiting for a turn that may have been given meanwhile.
 func (t *turns) leave(mine turn) {
 	t.mu.Lock()

@@ -182,3 +182,20 @@ func TestManyLayersAllCome(t *testing.T) {
 		time.Sleep(time.Minute)
 	})
 }
+
+func TestWhatIsComing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		turns := newTurns(6, false)
+		var order []int
+		for _, layer := range []int{4, 0, 2, 2} {
+			takeLater(t, turns, layer, 0, &order)
+		}
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, []int{2, 4}, turns.coming(0), "each once, in its order")
+		require.Equal(t, []int{4}, turns.coming(2))
+		require.Empty(t, turns.coming(5))
+		time.Sleep(time.Minute)
+	})
+}
