@@ -12,24 +12,29 @@ type Announcer interface {
 // Announce says that the given layers are about to be read, one after the other in this order, so that the next one may
 // begin to come while one is read. Encode does this by itself.
 func (img Image) Announce(layers ...int) {
-	announcer, ok := img.source.(Announcer)
-	if !ok {
-		return
-	}
 	blobs := make([]ocispec.Descriptor, len(layers))
 	for i, layer := range layers {
 		blobs[i] = img.layers[layer].Descriptor
 	}
-	announcer.Announce(blobs)
+	img.announceBlobs(blobs)
 }
 
-// announce is Announce for what an archive holds.
-func (img Image) announce(layers []stored) {
-	indices := make([]int, len(layers))
-	for i, s := range layers {
-		indices[i] = s.layer
+func (img Image) announceBlobs(blobs []ocispec.Descriptor) {
+	if announcer, ok := img.source.(Announcer); ok {
+		announcer.Announce(blobs)
 	}
-	img.Announce(indices...)
+}
+
+// announce is Announce for what an archive holds, and for what follows in the next where it is one of a prefix.
+func (img Image) announce(layers []stored) {
+	var blobs []ocispec.Descriptor
+	for _, s := range layers {
+		blobs = append(blobs, img.layers[s.layer].Descriptor)
+	}
+	for _, l := range img.further {
+		blobs = append(blobs, l.Descriptor)
+	}
+	img.announceBlobs(blobs)
 }
 
 // Extent is a run of n bytes from off on.

@@ -79,6 +79,7 @@ type Image struct {
 	root, manifest, config Document
 	carrier                Document // the manifest that lists layers
 	layers                 []Layer
+	further                []Layer // of a prefix: those that it is without
 	source                 Source
 	observe                func(n int)
 	form                   form

@@ -15,9 +15,9 @@ const prefixAuthor = "pullonce: the first layers of an image that is being loade
 
 // Prefix is an image of img's first n layers under a name of the caller's, for targets that unpack it while the rest of
 // img is on its way: what it unpacks to is what img's first layers do. Its manifest and its config are pullonce's making,
-// the same for the same layers. It is nothing to run.
+// the same for the same layers. It is nothing to run. A Source that is told what will be read is told of the rest as well.
 func (img Image) Prefix(n int, name reference.Reference) (Image, error) {
-	img.ref, img.form, img.layers = name, form{}, img.layers[:n:n]
+	img.ref, img.form, img.layers, img.further = name, form{}, img.layers[:n:n], img.layers[n:]
 	config := ocispec.Image{Author: prefixAuthor, Platform: ocispec.Platform{
 		OS: img.platform.OS, Architecture: img.platform.Architecture, Variant: img.platform.Variant,
 	}}

@@ -75,6 +75,33 @@ func TestPrefixIsVerified(t *testing.T) {
 	require.ErrorIs(t, image.Encode(t.Context(), &b, prefix), image.ErrVerify)
 }
 
+// announced is a source that notes what it is told will be read.
+type announced struct {
+	image.Source
+	blobs []ocispec.Descriptor
+}
+
+// Announce implements image.Announcer.
+func (a *announced) Announce(blobs []ocispec.Descriptor) { a.blobs = blobs }
+
+// A source is told of the layers that will be read after those of a prefix.
+func TestPrefixAnnouncesTheRest(t *testing.T) {
+	t.Parallel()
+	var told announced
+	img := imagetest.New(t, imagetest.Options{Layers: 4}).Via(func(s image.Source) image.Source {
+		told.Source = s
+		return &told
+	})
+	prefix, err := img.Prefix(3, reference.MustParse("pullonce.invalid/part:1"))
+	require.NoError(t, err)
+	require.NoError(t, image.EncodeFrom(t.Context(), new(bytes.Buffer), prefix, 1))
+	var want []ocispec.Descriptor
+	for _, l := range img.Layers()[1:] {
+		want = append(want, l.Descriptor)
+	}
+	require.Equal(t, want, told.blobs)
+}
+
 func TestIndexLast(t *testing.T) {
 	t.Parallel()
 	img := imagetest.New(t, imagetest.Options{Index: true, Layers: 2})

@@ -88,10 +88,12 @@ func (l *load) bringParts(ctx context.Context, about About, parts []*part) (int6
 	importing, ctxOfAll := errgroup.WithContext(ctx)
 	for i, p := range parts {
 		importing.Go(func() error {
-			err := p.turn(ctxOfAll, parts[:i])
+			earlier := parts[:i]
+			err := p.next(ctxOfAll, earlier)
 			if err == nil {
+				begin := func(ctx context.Context) error { return p.turn(ctx, earlier) }
 				var n int64
-				n, err = l.Import(ctxOfAll, Archive{Image: archives[i], Without: p.from, Ready: p.ready})
+				n, err = l.Import(ctxOfAll, Archive{Image: archives[i], Without: p.from, Begin: begin, Ready: p.ready})
 				sent.Add(n)
 			}
 			p.finish(err)

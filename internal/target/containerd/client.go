@@ -43,6 +43,8 @@ type Archive struct {
 	Image image.Image
 	// Without is how many of its first layers are left out.
 	Without int
+	// Begin is waited for before the archive begins, when whoever takes it has been started; nil is at once.
+	Begin func(ctx context.Context) error
 	// Ready is waited for before the archive ends, once all layers are sent; nil is ready at once.
 	Ready func(ctx context.Context) error
 }
@@ -57,11 +59,18 @@ func (a Archive) input(sent *int64) (func(context.Context, io.Writer) error, err
 	if img, err = img.IndexLast(); err != nil {
 		return nil, err
 	}
-	ready := a.Ready
-	if ready == nil {
-		ready = func(context.Context) error { return nil }
+	atOnce := func(context.Context) error { return nil }
+	begin, ready := atOnce, atOnce
+	if a.Begin != nil {
+		begin = a.Begin
+	}
+	if a.Ready != nil {
+		ready = a.Ready
 	}
 	return func(ctx context.Context, w io.Writer) error {
+		if err := begin(ctx); err != nil {
+			return err
+		}
 		return image.EncodeWhen(ctx, &counter{w, sent}, img, a.Without, ready)
 	}, nil
 }

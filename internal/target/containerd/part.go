@@ -19,7 +19,8 @@ const (
 	partSize = 16 << 20
 	// maxParts bounds the parts of one image.
 	maxParts = 8
-	// ahead is how many parts may be sent before the one in front of them is unpacked. Each is a command that waits.
+	// ahead is how many parts may be sent before the one in front of them is unpacked. Each is a command that waits, and one
+	// more has been started for the next.
 	ahead = 2
 	// smallWait is how many bytes of others are waited for in any case, because that takes no time.
 	smallWait = 4 << 20
@@ -32,15 +33,16 @@ type part struct {
 	below     *part         // what it stands on; nil is what the containerd has
 	// unpacked says whether what is below has to be unpacked, or only sent.
 	unpacked bool
-	// sent is closed once all layers have been sent, done once they are unpacked, or won't be: then err says why.
-	sent, done chan struct{}
-	err        error
+	// begun is closed once layers are being sent, sent once all have been, done once they are unpacked, or won't be: then err
+	// says why.
+	begun, sent, done chan struct{}
+	err               error
 }
 
 func newPart(layers []image.Layer, from, end int, below *part) *part {
 	return &part{
 		from: from, end: end, layers: layers[from:end], below: below, unpacked: true,
-		sent: make(chan struct{}), done: make(chan struct{}),
+		begun: make(chan struct{}), sent: make(chan struct{}), done: make(chan struct{}),
 	}
 }
 
@@ -71,17 +73,28 @@ func (p *part) failed() bool {
 	}
 }
 
+// next waits until the part is the next to be sent: time to start what takes it.
+func (p *part) next(ctx context.Context, earlier []*part) error {
+	if len(earlier) == 0 {
+		return nil
+	}
+	return await(ctx, earlier[len(earlier)-1].begun)
+}
+
 // turn waits until the part may be sent: behind all earlier ones, and not too far ahead of their unpacking.
 func (p *part) turn(ctx context.Context, earlier []*part) error {
 	n := len(earlier)
+	if n > 0 {
+		if err := await(ctx, earlier[n-1].sent); err != nil {
+			return err
+		}
+	}
 	if n > ahead {
 		if err := await(ctx, earlier[n-1-ahead].done); err != nil {
 			return err
 		}
 	}
-	if n > 0 {
-		return await(ctx, earlier[n-1].sent)
-	}
+	close(p.begun)
 	return nil
 }
 

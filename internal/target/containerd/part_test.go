@@ -137,7 +137,8 @@ func TestArchiveEndsWhenWhatIsBelowIsThere(t *testing.T) {
 	}
 }
 
-// A part is sent behind those before it, and not more than two ahead of what is unpacked.
+// A part is sent behind those before it, and not more than two ahead of what is unpacked. What takes it is started a part
+// ahead of that.
 func TestTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -145,20 +146,24 @@ func TestTurn(t *testing.T) {
 		for range 4 {
 			parts = append(parts, newPart(nil, 0, 0, nil))
 		}
-		waits := func(i int) bool {
+		waits := func(wait func(*part, context.Context, []*part) error, i int) bool {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			return parts[i].turn(ctx, parts[:i]) != nil
+			return wait(parts[i], ctx, parts[:i]) != nil
 		}
-		require.False(t, waits(0))
-		require.True(t, waits(1))
+		require.False(t, waits((*part).next, 0))
+		require.True(t, waits((*part).next, 1))
+		require.False(t, waits((*part).turn, 0))
+		require.False(t, waits((*part).next, 1), "the first is being sent")
+		require.True(t, waits((*part).turn, 1))
 		for _, p := range parts[:3] {
 			close(p.sent)
 		}
-		require.False(t, waits(1))
-		require.False(t, waits(2))
-		require.True(t, waits(3))
+		require.False(t, waits((*part).turn, 1))
+		require.False(t, waits((*part).turn, 2))
+		require.False(t, waits((*part).next, 3))
+		require.True(t, waits((*part).turn, 3), "the first is not unpacked yet")
 		parts[0].finish(nil)
-		require.False(t, waits(3))
+		require.False(t, waits((*part).turn, 3))
 	})
 }
