@@ -31,8 +31,8 @@ type part struct {
 	from, end int           // which layers of the image
 	layers    []image.Layer // those
 	below     *part         // what it stands on; nil is what the containerd has
-	// unpacked says whether what is below has to be unpacked, or only sent.
-	unpacked bool
+	// shared says that what is below is another image's; unpacked, whether it has to be unpacked, or only sent.
+	shared, unpacked bool
 	// begun is closed once layers are being sent, sent once all have been, done once they are unpacked, or won't be: then err
 	// says why.
 	begun, sent, done chan struct{}
@@ -110,6 +110,15 @@ func await(ctx context.Context, c <-chan struct{}) error {
 // ready says that the part is sent, and waits for what is below it.
 func (p *part) ready(ctx context.Context) error {
 	close(p.sent)
+	err := p.supported(ctx)
+	if err != nil && p.shared && ctx.Err() == nil {
+		return fmt.Errorf("%w: %s", errBelow, oneline.Of(err.Error())) // its cause is not this image's
+	}
+	return err
+}
+
+// supported waits for what is below the part.
+func (p *part) supported(ctx context.Context) error {
 	below := p.below
 	if below != nil && !p.unpacked {
 		if err := below.wait(ctx, below.sent); err != nil {
@@ -123,7 +132,7 @@ func (p *part) ready(ctx context.Context) error {
 	return below.wait(ctx, below.done)
 }
 
-// wait waits until the part has come so far, or won't.
+// wait waits until the part has come so far, or won't, for the reason that it gives.
 func (p *part) wait(ctx context.Context, until <-chan struct{}) error {
 	select {
 	case <-until:
@@ -132,7 +141,7 @@ func (p *part) wait(ctx context.Context, until <-chan struct{}) error {
 		return context.Cause(ctx)
 	}
 	if p.failed() {
-		return fmt.Errorf("%w: %s", errBelow, oneline.Of(p.err.Error())) // its cause is not this image's
+		return p.err
 	}
 	return nil
 }
@@ -151,11 +160,11 @@ func (u *underway) claim(layers []image.Layer, first int, size int64) (parts []*
 	defer u.mu.Unlock()
 	chains := chains(layers)
 	below, common := u.common(layers, chains, first)
-	unpacked := below == nil || below.worthWaiting(common)
+	shared, unpacked := below != nil, below == nil || below.worthWaiting(common)
 	first = common
 	for _, end := range cut(layers, first, size) {
 		p := newPart(layers, first, end, below)
-		p.unpacked = unpacked
+		p.shared, p.unpacked = shared, unpacked
 		for _, chain := range chains[first:end] {
 			if u.parts == nil {
 				u.parts = map[digest.Digest]*part{}
@@ -163,7 +172,7 @@ func (u *underway) claim(layers []image.Layer, first int, size int64) (parts []*
 			u.parts[chain] = p
 		}
 		parts = append(parts, p)
-		below, unpacked, first = p, true, end
+		below, shared, unpacked, first = p, false, true, end
 	}
 	return parts, func() { u.release(chains, parts) }
 }

@@ -61,7 +61,9 @@ func TestClaims(t *testing.T) {
 	require.Len(t, second, 1, "the rest is another's")
 	require.Equal(t, []int{2, 3}, []int{second[0].from, second[0].end})
 	require.Same(t, first[1], second[0].below)
+	require.True(t, second[0].shared)
 	require.True(t, second[0].unpacked)
+	require.False(t, first[1].shared)
 
 	all, _ := u.claim(layersOf("abd", 20, 20, 20), 0, partSize)
 	require.Equal(t, []int{3, 3}, []int{all[0].from, all[0].end}, "nothing but the names")
@@ -126,7 +128,7 @@ func TestArchiveEndsWhenWhatIsBelowIsThere(t *testing.T) {
 				bottom.finish(nil)
 				below := newPart(nil, 0, 0, bottom)
 				above := newPart(nil, 0, 0, below)
-				above.unpacked = test.unpacked
+				above.shared, above.unpacked = true, test.unpacked
 				go test.below(below)
 				began := time.Now()
 				require.ErrorIs(t, above.ready(ctx), test.want)
@@ -135,6 +137,22 @@ func TestArchiveEndsWhenWhatIsBelowIsThere(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What breaks a part is what breaks those above it, unless it is another image's.
+func TestPartBreaksWhatIsAboveIt(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("connection reset")
+	below := newPart(nil, 0, 0, nil)
+	below.finish(broken)
+	above := newPart(nil, 0, 0, below)
+	require.ErrorIs(t, above.ready(t.Context()), broken)
+
+	above = newPart(nil, 0, 0, below)
+	above.shared = true
+	err := above.ready(t.Context())
+	require.NotErrorIs(t, err, broken)
+	require.EqualError(t, err, "layers that another image brings did not come: connection reset")
 }
 
 // A part is sent behind those before it, and not more than two ahead of what is unpacked. What takes it is started a part
