@@ -52,7 +52,9 @@ func (l load) pull(parent context.Context) (name string, sent int64, err error) 
 	defer fail(nil)
 	watch := l.watch(fail)
 	defer watch.stop()
-	registry, err := loopback.Serve(ctx, l.img, loopback.Options{Sort: l.daemon.containerd, Fail: fail, Layer: watch.layer})
+	registry, err := loopback.Serve(ctx, l.img, loopback.Options{
+		Plain: l.plain(), Sort: l.daemon.containerd, Fail: fail, Layer: watch.layer,
+	})
 	if err != nil {
 		return "", 0, fmt.Errorf("%w: %w", errUnreached, err)
 	}
@@ -77,6 +79,13 @@ func (l load) pull(parent context.Context) (name string, sent int64, err error) 
 		name = registry.Reference()
 	}
 	return name, registry.Sent(), err
+}
+
+// plain says whether the daemon gets layers unpacked. A classic store keeps nothing else of them, and takes longer to unpack
+// gzip, one layer after the other, than anything else: this process unpacks the next one meanwhile. That makes 260 MB in 6.0 s
+// where packed layers take 7.0. With zstd, which the daemon unpacks fast, it is 5.6 packed and 6.1 unpacked.
+func (l load) plain() bool {
+	return !l.daemon.containerd && !l.img.Recompressed() && l.img.HasContent()
 }
 
 // postPull is one pull request and its answer. At the end of ctx a containerd store is left the time to end the pull by

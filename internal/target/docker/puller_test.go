@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
@@ -23,6 +24,7 @@ type puller struct {
 func (e *engine) servePull(w http.ResponseWriter, r *http.Request) {
 	host, repository, _ := strings.Cut(r.FormValue("fromImage"), "/")
 	p := puller{"http://" + host + "/v2/" + repository, r.FormValue("tag")}
+	e.labelPlain(p.digest)
 	if e.pull != nil && e.pull(w, r, p) {
 		return
 	}
@@ -33,6 +35,15 @@ func (e *engine) servePull(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	reply(w, map[string]string{"status": "Digest: " + p.digest})
+}
+
+// labelPlain has the digest of a manifest that lists contents shown as new.plain: nobody knows it before it is asked for.
+func (e *engine) labelPlain(digest string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.containerd && !slices.Contains(e.labels, digest) {
+		e.labels = append(e.labels, digest, "new.plain")
+	}
 }
 
 // pulled pulls an image and keeps it under a name.

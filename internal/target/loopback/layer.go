@@ -42,8 +42,18 @@ func (r *Registry) serveLayer(w http.ResponseWriter, req *http.Request, i int) {
 		header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, size-1, size))
 	}
 	header.Set("Accept-Ranges", "bytes")
-	header.Set("Content-Type", "application/octet-stream")
 	header.Set("Content-Length", strconv.FormatInt(size-from, 10))
+	r.sendLayer(w, req, i, status, from)
+}
+
+// servePlain sends what layer i unpacks to. How much that is turns out at its end.
+func (r *Registry) servePlain(w http.ResponseWriter, req *http.Request, i int) {
+	r.sendLayer(w, req, i, http.StatusOK, 0)
+}
+
+// sendLayer sends the answer's header, and layer i from that byte on.
+func (r *Registry) sendLayer(w http.ResponseWriter, req *http.Request, i, status int, from int64) {
+	w.Header().Set("Content-Type", "application/octet-stream")
 	w.WriteHeader(status)
 	if req.Method == http.MethodHead {
 		return
@@ -103,7 +113,11 @@ func (r *Registry) copyLayer(ctx context.Context, w io.Writer, i int, from int64
 			err = fmt.Errorf("%w: layer %d panicked: %v", image.ErrRead, i, v)
 		}
 	}()
-	layer, err := r.img.Layer(ctx, i)
+	open := r.img.Layer
+	if r.opts.Plain {
+		open = r.img.Content
+	}
+	layer, err := open(ctx, i)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -28,6 +29,9 @@ const headerTimeout = 30 * time.Second
 // Options are what whoever waits for the pull wants to know. Its functions may be called from any goroutine, until Close
 // has returned. Each may be nil.
 type Options struct {
+	// Plain serves what the layers unpack to, by their diff ids, to a client that keeps nothing else of them: it then need not
+	// unpack them itself, one after the other. The image must have contents: see image.Image.HasContent.
+	Plain bool
 	// Sort has a client ask again for layers that it asks for before lower ones. Only one that has them open in an order of
 	// chance, and asks again at once, is helped by it: containerd.
 	Sort bool
@@ -44,7 +48,8 @@ type Registry struct {
 	opts       Options
 	address    string
 	repository string
-	layers     map[digest.Digest]int
+	manifest   image.Document
+	layers     map[digest.Digest]int // what is asked for by a digest
 	turns      *turns
 	server     *http.Server
 	cancel     context.CancelFunc
@@ -73,10 +78,8 @@ func Serve(ctx context.Context, img image.Image, opts Options) (*Registry, error
 		layers:     make(map[digest.Digest]int, len(img.Layers())),
 		turns:      newTurns(len(img.Layers()), opts.Sort),
 	}
-	for i, l := range img.Layers() {
-		if _, again := r.layers[l.Descriptor.Digest]; !again {
-			r.layers[l.Descriptor.Digest] = i
-		}
+	if err := r.describe(); err != nil {
+		return nil, errors.Join(err, listener.Close())
 	}
 	ctx, r.cancel = context.WithCancel(ctx)
 	r.server = &http.Server{
@@ -102,7 +105,7 @@ func (r *Registry) Close() {
 
 // Reference is the name of the manifest for a pull, "127.0.0.1:PORT/NAME@DIGEST".
 func (r *Registry) Reference() string {
-	return r.address + "/" + r.repository + "@" + r.img.Carrier().Digest.String()
+	return r.address + "/" + r.repository + "@" + r.manifest.Digest.String()
 }
 
 // Asked says whether anybody who knows the name was here.
@@ -152,7 +155,7 @@ func (r *Registry) serve(w http.ResponseWriter, req *http.Request) {
 	}
 	kind, reference, _ := strings.Cut(rest, "/")
 	layer, isLayer := r.layers[digest.Digest(reference)]
-	manifest, config := r.img.Carrier(), r.img.Config()
+	manifest, config := r.manifest, r.img.Config()
 	switch {
 	case kind == "manifests" && reference == manifest.Digest.String():
 		w.Header().Set("Docker-Content-Digest", reference)
@@ -161,6 +164,8 @@ func (r *Registry) serve(w http.ResponseWriter, req *http.Request) {
 		refuse(w, http.StatusNotFound, "MANIFEST_UNKNOWN")
 	case kind == "blobs" && reference == config.Digest.String():
 		document(w, req, "application/octet-stream", config.Data)
+	case kind == "blobs" && isLayer && r.opts.Plain:
+		r.servePlain(w, req, layer)
 	case kind == "blobs" && isLayer:
 		r.serveLayer(w, req, layer)
 	default:

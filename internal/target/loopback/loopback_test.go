@@ -2,6 +2,7 @@ package loopback_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -438,4 +439,32 @@ func TestTheSourceIsToldWhatIsReadNext(t *testing.T) {
 		answer(t, http.MethodGet, base(r.Reference())+"/blobs/"+l.Descriptor.Digest.String())
 		require.Equal(t, []ocispec.Descriptor{l.Descriptor}, <-layers)
 	}
+}
+
+// A daemon that keeps no packed layers is given what they unpack to, by the digests that the config has for it.
+func TestPlainServesContents(t *testing.T) {
+	t.Parallel()
+	img := imagetest.New(t, imagetest.Options{Index: true, Layers: 2, LayerSize: layerSize})
+	r := serve(t, img, loopback.Options{Plain: true})
+	_, name, _ := strings.Cut(r.Reference(), "@")
+	response, body := answer(t, http.MethodGet, base(r.Reference())+"/manifests/"+name)
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	require.Equal(t, name, digest.FromBytes(body).String())
+	var manifest ocispec.Manifest
+	require.NoError(t, json.Unmarshal(body, &manifest))
+	require.Equal(t, img.Config().Digest, manifest.Config.Digest)
+	require.Len(t, manifest.Layers, 2)
+	var sent int64
+	for i, l := range manifest.Layers {
+		require.Equal(t, img.Layers()[i].DiffID, l.Digest)
+		require.Equal(t, ocispec.MediaTypeImageLayer, l.MediaType)
+		response, body = answer(t, http.MethodGet, base(r.Reference())+"/blobs/"+l.Digest.String(), "Range", "bytes=5-")
+		require.Equal(t, http.StatusOK, response.StatusCode, "there are no ranges of what is made on the way")
+		require.EqualValues(t, -1, response.ContentLength)
+		require.Equal(t, l.Digest, digest.FromBytes(body))
+		sent += int64(len(body))
+		response, _ = answer(t, http.MethodGet, base(r.Reference())+"/blobs/"+img.Layers()[i].Descriptor.Digest.String())
+		require.Equal(t, http.StatusNotFound, response.StatusCode, "the packed layer is not served")
+	}
+	require.Equal(t, sent, r.Sent())
 }
