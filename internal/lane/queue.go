@@ -1,7 +1,6 @@
 package lane
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -23,6 +22,7 @@ type queue struct {
 	expected    int // how many may still come and are waited for
 	waiting     []*ticket
 	begun, open bool // whether assembled was called, and has returned
+	bases       bases
 }
 
 // ticket is an image in the queue.
@@ -45,7 +45,7 @@ func (q *queue) enter(ctx context.Context, o opened) (leave func(), err error) {
 	for {
 		select {
 		case <-t.turn:
-			return q.leave, nil
+			return func() { q.leave(t) }, nil
 		case <-timer.C:
 			q.begin()
 		case <-ctx.Done():
@@ -93,9 +93,16 @@ func (q *queue) assembly() (waiting []*ticket, first bool) {
 	return slices.Clone(q.waiting), first
 }
 
-func (q *queue) leave() {
+// leave gives the turn of a ticket back.
+func (q *queue) leave(t *ticket) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.ended(t)
+}
+
+// ended takes what has had its turn off those that go. The queue is locked.
+func (q *queue) ended(t *ticket) {
+	q.bases.end(t.img)
 	q.free++
 	q.next()
 }
@@ -108,16 +115,30 @@ func (q *queue) give(t *ticket) {
 		q.waiting = slices.Delete(q.waiting, i, i+1)
 		return
 	}
-	q.free++
-	q.next()
+	q.ended(t)
 }
 
 // next lets go as many as may. The queue is locked.
 func (q *queue) next() {
-	for q.free > 0 && q.open && len(q.waiting) > 0 {
-		largest := slices.MaxFunc(q.waiting, func(a, b *ticket) int { return cmp.Compare(a.img.Size(), b.img.Size()) })
+	for q.free > 0 && q.open {
+		largest := q.largest()
+		if largest == nil {
+			return
+		}
 		q.waiting = slices.DeleteFunc(q.waiting, func(t *ticket) bool { return t == largest })
 		q.free--
+		q.bases.begin(largest.img)
 		close(largest.turn)
 	}
+}
+
+// largest is the largest image that need not wait for another, or nil. The queue is locked.
+func (q *queue) largest() *ticket {
+	var largest *ticket
+	for _, t := range q.waiting {
+		if (largest == nil || t.img.Size() > largest.img.Size()) && !q.bases.wait(t.img) {
+			largest = t
+		}
+	}
+	return largest
 }
