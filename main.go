@@ -5,7 +5,6 @@ import (
 	"context"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"slices"
 	"syscall"
 	"time"
@@ -19,14 +18,8 @@ import (
 // nothing is lost by leaving.
 const grace = 1800 * time.Millisecond
 
-// memoryLimit is where the collector of garbage begins to work harder, in bytes. What a run has in use is less, four images
-// in flight included: without the limit it may take as much again for what it no longer uses.
-const memoryLimit = 72 << 20
-
 func main() {
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(memoryLimit)
-	}
+	limitMemory()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, func() {
