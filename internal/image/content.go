@@ -6,14 +6,11 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/klauspost/compress/zstd"
 	"github.com/opencontainers/go-digest"
 	"golang.org/x/sync/errgroup"
-)
 
-// maxWindow bounds the memory that a zstd frame may ask its reader for, in bytes. It is what RFC 8878, 3.1.1.1.2, wants
-// every decoder to have.
-const maxWindow = 8 << 20
+	"github.com/pullonce/pullonce/internal/image/unpack"
+)
 
 // contentReader hands a zstd blob on while another goroutine unpacks it and takes the digest of its content. Like
 // verifier, which is beneath, it hands the last byte on once all is known to be right.
@@ -45,7 +42,7 @@ func (c *contentReader) unpack(packed io.Reader) (err error) {
 			err = fmt.Errorf("unpacking panicked: %v", v)
 		}
 	}()
-	decoder, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+	decoder, err := unpack.Zstd(packed)
 	if err != nil {
 		return err
 	}
@@ -105,7 +102,7 @@ func (c *contentReader) verify() error {
 
 // spoilt says that a blob with the right digest can't be unpacked: whoever made it is not to be trusted.
 func (c *contentReader) spoilt(err error) error {
-	return fmt.Errorf("%w: unpacking blob %s: %w", ErrVerify, short(c.layer.Descriptor.Digest), noEOF(err))
+	return fmt.Errorf("%w: unpacking blob %s: %w", ErrVerify, short(c.layer.Descriptor.Digest), unpack.NoEOF(err))
 }
 
 // end ends the unpacking with what was read so far, and says how that went.
@@ -119,12 +116,4 @@ func (c *contentReader) Close() error {
 	_ = c.packed.CloseWithError(errors.New("it was not read to its end"))
 	_ = c.content.Wait() // whoever read it knows how that went
 	return c.blob.Close()
-}
-
-// noEOF makes an end that comes too early an error that does not look like a clean one.
-func noEOF(err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	return err
 }

@@ -160,12 +160,21 @@ func (img Image) Observe(f func(n int)) Image {
 // recompressed layer its content, are known to be right, and any difference is ErrVerify. Reads end with ctx. Whatever
 // goes wrong is ErrRead. The caller closes it.
 func (img Image) Layer(ctx context.Context, i int) (io.ReadCloser, error) {
+	rc, err := img.open(ctx, i)
+	if err != nil {
+		return nil, err
+	}
+	return img.verified(ctx, rc, i), nil
+}
+
+// open opens the blob of layer i, as its source gives it.
+func (img Image) open(ctx context.Context, i int) (io.ReadCloser, error) {
 	d := img.layers[i].Descriptor
 	rc, err := img.source.Blob(ctx, d)
 	if err != nil {
 		return nil, fmt.Errorf("%w: opening layer %s: %w", ErrRead, short(d.Digest), err)
 	}
-	return img.verified(ctx, rc, i), nil
+	return rc, nil
 }
 
 // verified is layer i, of which rc gives the bytes.

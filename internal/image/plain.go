@@ -2,57 +2,59 @@ package image
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"hash"
 	"io"
+	"slices"
 	"strings"
 
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
 	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullonce/pullonce/internal/image/unpack"
 )
 
-// The first bytes of what a layer may be (RFC 1952, 2.3.1; RFC 8878, 3.1.1).
-var (
-	gzipMagic = []byte{0x1f, 0x8b, 8}
-	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
-)
-
-// HasContent says whether Content can unpack every layer: none is encrypted, foreign, or of an unknown type.
+// HasContent says whether Content can unpack every layer: none is encrypted or of an unknown type.
 func (img Image) HasContent() bool {
-	for _, l := range img.layers {
-		_, kind, _ := strings.Cut(l.Descriptor.MediaType, ".tar")
-		if l.DiffID == "" || !strings.Contains(l.Descriptor.MediaType, ".tar") || (kind != "" && kind != ".gzip" && kind != "+gzip" && kind != "+zstd" && kind != ".zstd") {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(img.layers, func(l Layer) bool { return l.DiffID == "" || !unpacks(l.Descriptor.MediaType) })
+}
+
+// unpacks says whether the media type is that of a tar, as it is or packed in what can be unpacked.
+func unpacks(mediaType string) bool {
+	_, packing, isTar := strings.Cut(mediaType, ".tar")
+	return isTar && slices.Contains([]string{"", ".gzip", "+gzip", ".zstd", "+zstd"}, packing)
+}
+
+// Contents is a manifest that lists what the layers unpack to in place of their blobs, for a daemon that keeps nothing else
+// of them. How much that is nobody knows before it is unpacked: the sizes are 0.
+func (img Image) Contents() (Document, error) {
+	return img.listing(func(l Layer) ocispec.Descriptor {
+		return ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayer, Digest: l.DiffID}
+	})
 }
 
 // Content opens what layer i unpacks to. As with Layer, its last byte is handed on only once all is known to be right: the
 // blob by its digest, and the content by the config's diff id. Whatever goes wrong is ErrRead. The caller closes it.
 func (img Image) Content(ctx context.Context, i int) (io.ReadCloser, error) {
-	l := img.layers[i]
-	rc, err := img.source.Blob(ctx, l.Descriptor)
+	rc, err := img.open(ctx, i)
 	if err != nil {
-		return nil, fmt.Errorf("%w: opening layer %s: %w", ErrRead, short(l.Descriptor.Digest), err)
+		return nil, err
 	}
-	p := &plainReader{blob: newVerifier(ctx, rc, l.Descriptor, img.observe), layer: l, sum: sha256.New()}
-	return sourceReader{p}, nil
+	l := img.layers[i]
+	return sourceReader{&plainReader{blob: newVerifier(ctx, rc, l.Descriptor, img.observe), layer: l, sum: sha256.New()}}, nil
 }
 
 // plainReader unpacks a blob as it is read.
 type plainReader struct {
-	blob    *verifier
-	layer   Layer
-	content *bufio.Reader // nil before the first read
-	free    func()
-	sum     hash.Hash
-	err     error
+	blob     *verifier
+	layer    Layer
+	unpacker unpack.Unpacker
+	content  *bufio.Reader // nil before the first read
+	free     func()
+	sum      hash.Hash
+	err      error
 }
 
 // Read implements io.Reader.
@@ -89,28 +91,13 @@ func (r *plainReader) next(p []byte) (int, error) {
 	return n, io.EOF
 }
 
-// open finds out what the blob is, by its first bytes: media types are not always true, and daemons go by these as well.
+// open begins to unpack.
 func (r *plainReader) open() error {
-	packed := bufio.NewReaderSize(r.blob, copyBuffer)
-	first, err := packed.Peek(len(zstdMagic))
-	if err != nil && err != io.EOF {
+	content, free, err := r.unpacker.Open(bufio.NewReaderSize(r.blob, copyBuffer))
+	if err != nil {
 		return err
 	}
-	r.content, r.free = packed, func() {}
-	switch {
-	case bytes.HasPrefix(first, gzipMagic):
-		unzipped, err := gzip.NewReader(packed)
-		if err != nil {
-			return err
-		}
-		r.content = bufio.NewReaderSize(unzipped, copyBuffer)
-	case bytes.Equal(first, zstdMagic):
-		decoder, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
-		if err != nil {
-			return err
-		}
-		r.content, r.free = bufio.NewReaderSize(decoder, copyBuffer), decoder.Close
-	}
+	r.content, r.free = bufio.NewReaderSize(content, copyBuffer), free
 	return nil
 }
 
@@ -130,10 +117,7 @@ func (r *plainReader) spoilt(err error) error {
 	if _, unread := io.Copy(io.Discard, struct{ io.Reader }{r.blob}); unread != nil {
 		return unread
 	}
-	if errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF
-	}
-	return fmt.Errorf("%w: unpacking blob %s: %w", ErrVerify, short(r.layer.Descriptor.Digest), err)
+	return fmt.Errorf("%w: unpacking blob %s: %w", ErrVerify, short(r.layer.Descriptor.Digest), unpack.NoEOF(err))
 }
 
 // Close implements io.Closer.

@@ -30,7 +30,7 @@ func (img Image) Prefix(n int, name reference.Reference) (Image, error) {
 		return Image{}, fmt.Errorf("encoding the config of the first %d layers: %w", n, err)
 	}
 	img.config = Document{MediaType: ocispec.MediaTypeImageConfig, Digest: digest.FromBytes(data), Data: data}
-	if img.carrier, err = img.listing(); err != nil {
+	if img.carrier, err = img.listing(atHand); err != nil {
 		return Image{}, err
 	}
 	img.root, img.manifest = img.carrier, img.carrier

@@ -55,12 +55,18 @@ func (img *Image) makeCarrier(Parts) error {
 		return nil
 	}
 	var err error
-	img.carrier, err = img.listing()
+	img.carrier, err = img.listing(atHand)
 	return err
 }
 
-// listing is a manifest of pullonce's making: it lists the config and the layers at hand, and nothing else goes into it.
-func (img *Image) listing() (Document, error) {
+// atHand is a layer as it is at hand.
+func atHand(l Layer) ocispec.Descriptor {
+	return ocispec.Descriptor{MediaType: l.Descriptor.MediaType, Digest: l.Descriptor.Digest, Size: l.Descriptor.Size}
+}
+
+// listing is a manifest of pullonce's making: it lists the config and each layer as list has it, and nothing else goes into
+// it.
+func (img *Image) listing(list func(Layer) ocispec.Descriptor) (Document, error) {
 	manifest := ocispec.Manifest{
 		Versioned: specs.Versioned{SchemaVersion: 2},
 		MediaType: ocispec.MediaTypeImageManifest,
@@ -68,7 +74,7 @@ func (img *Image) listing() (Document, error) {
 		Layers:    make([]ocispec.Descriptor, len(img.layers)),
 	}
 	for i, l := range img.layers {
-		manifest.Layers[i] = ocispec.Descriptor{MediaType: l.Descriptor.MediaType, Digest: l.Descriptor.Digest, Size: l.Descriptor.Size}
+		manifest.Layers[i] = list(l)
 	}
 	data, err := json.Marshal(manifest)
 	if err != nil {

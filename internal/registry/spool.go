@@ -10,6 +10,8 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pullonce/pullonce/internal/tempfile"
 )
 
 // spool keeps verified blobs on disk, each fetched once for whoever asks. Its files have no names where the system lets an
@@ -25,8 +27,8 @@ type spool struct {
 type spooled struct {
 	// turn is held by whoever fetches the blob; the others wait for it, and have the next turn if it came to nothing.
 	turn chan struct{}
-	file *layerFile // nil until the blob is there
-	held int        // how many pulls may still want it
+	file *tempfile.File // nil until the blob is there
+	held int            // how many pulls may still want it
 }
 
 func newSpool(dir string) *spool { return &spool{dir: dir, blobs: map[digest.Digest]*spooled{}} }
@@ -64,35 +66,19 @@ func (s *spool) open(ctx context.Context, d ocispec.Descriptor, fetch func(*os.F
 }
 
 // keep fetches a blob into a file of its own, which is gone again if that comes to nothing.
-func (s *spool) keep(fetch func(*os.File) error) (*layerFile, error) {
+func (s *spool) keep(fetch func(*os.File) error) (*tempfile.File, error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the spool: %w", err)
 	}
-	file, err := os.CreateTemp(s.dir, "pullonce-layer-*")
+	file, err := tempfile.Create(s.dir, "pullonce-layer-*")
 	if err != nil {
 		return nil, fmt.Errorf("spooling a layer: %w", err)
 	}
-	l := &layerFile{File: file, named: os.Remove(file.Name()) != nil}
-	if err := fetch(file); err != nil {
-		_ = l.discard() // the first error tells more
+	if err := fetch(file.File); err != nil {
+		_ = file.Discard() // the first error tells more
 		return nil, err
 	}
-	return l, nil
-}
-
-// layerFile is a file of the spool.
-type layerFile struct {
-	*os.File
-	named bool // it still has its name
-}
-
-// discard lets go of the file, and of its name.
-func (l *layerFile) discard() error {
-	err := l.Close()
-	if l.named {
-		err = errors.Join(err, os.Remove(l.Name()))
-	}
-	return err
+	return file, nil
 }
 
 // hold notes that a pull may want the blobs; release, that it no longer does. A blob that no pull wants is removed.
@@ -151,7 +137,7 @@ func (b *spooled) remove() error {
 	}
 	file := b.file
 	b.file = nil
-	return file.discard()
+	return file.Discard()
 }
 
 // close removes all blobs.

@@ -11,6 +11,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullonce/pullonce/internal/image"
+	"github.com/pullonce/pullonce/internal/tempfile"
 )
 
 // identity is what a recompressed layer is known by: the blob that it was, and its content.
@@ -22,7 +23,7 @@ func identify(l image.Layer) identity { return identity{l.Descriptor.Digest, l.D
 type layer struct {
 	// turn is held by whoever recompresses the layer; the others wait for it, and have the next turn if it came to nothing.
 	turn       chan struct{}
-	file       *file // nil until the layer is there
+	file       *tempfile.File // nil until the layer is there
 	descriptor ocispec.Descriptor
 	held       int // how many claims may still want it
 }
@@ -63,7 +64,7 @@ func (s *Spool) free(useless func(*layer) bool) error {
 		}
 		delete(s.layers, id)
 		if l.file != nil {
-			errs = append(errs, l.file.discard())
+			errs = append(errs, l.file.Discard())
 		}
 	}
 	return errors.Join(errs...)
@@ -94,18 +95,18 @@ func (s *Spool) pack(ctx context.Context, original image.Layer, read func(use fu
 }
 
 // keep puts a layer's file where images find it, unless nobody wants it any more.
-func (s *Spool) keep(id identity, l *layer, f *file, d ocispec.Descriptor) error {
+func (s *Spool) keep(id identity, l *layer, f *tempfile.File, d ocispec.Descriptor) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.layers[id] != l {
-		return errors.Join(errClosed, f.discard())
+		return errors.Join(errClosed, f.Discard())
 	}
 	l.file, l.descriptor = f, d
 	return nil
 }
 
 // make recompresses a layer into a file of its own, which is gone again if that comes to nothing.
-func (s *Spool) make(ctx context.Context, original image.Layer, read func(use func(io.Reader) error) error) (*file, ocispec.Descriptor, error) {
+func (s *Spool) make(ctx context.Context, original image.Layer, read func(use func(io.Reader) error) error) (*tempfile.File, ocispec.Descriptor, error) {
 	select {
 	case s.turns <- struct{}{}:
 		defer func() { <-s.turns }()
@@ -114,23 +115,35 @@ func (s *Spool) make(ctx context.Context, original image.Layer, read func(use fu
 	}
 	p := s.packers.Get().(*packer)
 	defer s.packers.Put(p)
-	f, err := create(s.options.Dir)
+	f, err := tempfile.Create(s.options.Dir, "pullonce-layer-*")
 	if err != nil {
-		return nil, ocispec.Descriptor{}, err
+		return nil, ocispec.Descriptor{}, fmt.Errorf("spooling a layer: %w", err)
 	}
 	var d ocispec.Descriptor
 	err = read(func(blob io.Reader) (err error) {
-		if err := f.rewind(); err != nil {
+		if err := rewind(f); err != nil {
 			return err
 		}
 		d, err = p.pack(ctx, f, blob, original.DiffID, s.options.MaxContent)
 		return err
 	})
 	if err != nil {
-		_ = f.discard() // the first error tells more
+		_ = f.Discard() // the first error tells more
 		return nil, ocispec.Descriptor{}, err
 	}
 	return f, d, nil
+}
+
+// rewind makes a file empty again.
+func rewind(f *tempfile.File) error {
+	_, err := f.Seek(0, io.SeekStart)
+	if err == nil {
+		err = f.Truncate(0)
+	}
+	if err != nil {
+		return fmt.Errorf("spooling a layer: %w", err)
+	}
+	return nil
 }
 
 // source gives the recompressed layers, and the image's own blobs where those stayed as they are.

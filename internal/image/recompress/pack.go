@@ -2,21 +2,19 @@ package recompress
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"hash"
 	"io"
 
-	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pullonce/pullonce/internal/image"
+	"github.com/pullonce/pullonce/internal/image/unpack"
 )
 
 // How layers are compressed. All of it goes into their bytes, and so into what the same image gives.
@@ -33,9 +31,6 @@ const (
 const (
 	copyBuffer = 128 << 10 // a block of zstd's, in bytes
 	readBuffer = 64 << 10
-	// maxWindow bounds what a blob that is zstd already, under another name, may ask for, in bytes: what RFC 8878, 3.1.1.1.2,
-	// wants every decoder to have.
-	maxWindow = 8 << 20
 )
 
 // Docker's media types of layers, from its image manifest v2 schema 2 specification.
@@ -57,10 +52,10 @@ func recompressible(mediaType string) bool {
 
 // packer compresses one layer at a time. The zero value is ready.
 type packer struct {
-	encoder *zstd.Encoder
-	in      *bufio.Reader
-	unzip   gzip.Reader
-	buf     []byte
+	encoder  *zstd.Encoder
+	in       *bufio.Reader
+	unpacker unpack.Unpacker
+	buf      []byte
 }
 
 // pack writes the content of blob to w as one zstd frame. The content must have the digest want, and at most so many bytes.
@@ -96,7 +91,7 @@ func (p *packer) pack(ctx context.Context, w io.Writer, blob io.Reader, want dig
 	case from.err != io.EOF:
 		return ocispec.Descriptor{}, from.err
 	case wrong != nil:
-		return ocispec.Descriptor{}, fmt.Errorf("%w: unpacking it: %w", image.ErrVerify, noEOF(wrong))
+		return ocispec.Descriptor{}, fmt.Errorf("%w: unpacking it: %w", image.ErrVerify, unpack.NoEOF(wrong))
 	case n > most:
 		return ocispec.Descriptor{}, fmt.Errorf("%w: it unpacks to more than %d bytes", image.ErrVerify, most)
 	case got != want:
@@ -120,47 +115,12 @@ func (p *packer) ready() (err error) {
 func (p *packer) copy(ctx context.Context, w io.Writer, blob io.Reader, most int64) (int64, error) {
 	p.in.Reset(blob)
 	defer p.in.Reset(nil)
-	content, done, err := p.unpacked()
+	content, done, err := p.unpacker.Open(p.in)
 	if err != nil {
 		return 0, err
 	}
 	defer done()
 	return io.CopyBuffer(w, io.LimitReader(&patient{ctx, content}, most), p.buf)
-}
-
-// The first bytes of what a layer may be (RFC 1952, 2.3.1; RFC 8878, 3.1.1).
-var (
-	gzipMagic = []byte{0x1f, 0x8b, 8}
-	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
-)
-
-// unpacked is the content of what is to be read, by its first bytes: the media type of a layer is not always true, and
-// daemons go by these. The diff id decides whether it is the content that was meant.
-func (p *packer) unpacked() (content io.Reader, done func(), err error) {
-	first, _ := p.in.Peek(len(zstdMagic)) // what is too short is read as it is, and so is its error
-	switch {
-	case bytes.HasPrefix(first, gzipMagic):
-		if err := p.unzip.Reset(p.in); err != nil {
-			return nil, nil, err
-		}
-		return &p.unzip, func() {}, nil
-	case bytes.Equal(first, zstdMagic):
-		decoder, err := zstd.NewReader(p.in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
-		if err != nil {
-			return nil, nil, err
-		}
-		return decoder, decoder.Close, nil
-	default:
-		return p.in, func() {}, nil
-	}
-}
-
-// noEOF makes an end that comes too early an error that does not look like a clean one.
-func noEOF(err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	return err
 }
 
 // reading reads and remembers how that ended, which is then the end of every further read.

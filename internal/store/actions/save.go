@@ -4,20 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/pullonce/pullonce/internal/image"
 	"github.com/pullonce/pullonce/internal/store"
+	"github.com/pullonce/pullonce/internal/tempfile"
 )
 
 // uploadPace is what another job's upload is expected to make at least, in bytes a second, while it is waited for.
 const uploadPace = 16 << 20
 
 // Save implements store.Store. The key is reserved only once the whole image is at hand and verified, because a reservation
-// that nothing follows blocks its key for a day. The entry is made as it is sent, from the layers where they lie. A key that somebody else has reserved is waited for, and
-// where nothing comes of it, the next generation is saved. Save returns once the entry can be looked up. Where the run
-// may not write it is store.ErrReadOnly, before any layer is read if the token says so.
+// that nothing follows blocks its key for a day. The entry is made as it is sent, from the layers where they lie. A key that
+// somebody else has reserved is waited for, and where nothing comes of it, the next generation is saved. Save returns once
+// the entry can be looked up. Where the run may not write it is store.ErrReadOnly, before any layer is read if the token
+// says so.
 func (s *Store) Save(ctx context.Context, key string, img image.Image) error {
 	if err := s.save(ctx, key, img); err != nil {
 		return fmt.Errorf("saving %s in the Actions cache: %w", key, err)
@@ -108,17 +109,11 @@ func (s *Store) atHand(ctx context.Context, img image.Image) (kept image.Image, 
 	if ok || err != nil {
 		return img, func() {}, err
 	}
-	f, err := os.CreateTemp(s.options.SpoolDir, "pullonce-*.tar")
+	f, err := tempfile.Create(s.options.SpoolDir, "pullonce-*.tar")
 	if err != nil {
 		return image.Image{}, nil, fmt.Errorf("spooling: %w", err)
 	}
-	named := os.Remove(f.Name()) != nil // as a file can be that is open, except on Windows
-	free = func() {
-		f.Close()
-		if named {
-			_ = os.Remove(f.Name())
-		}
-	}
+	free = func() { _ = f.Discard() } // nothing depends on it any more
 	if err = image.Encode(ctx, f, img); err == nil {
 		kept, err = image.Decode(ctx, f, image.EncodedSize(img))
 	}

@@ -92,6 +92,26 @@ func Serve(ctx context.Context, img image.Image, opts Options) (*Registry, error
 	return r, nil
 }
 
+// describe finds the manifest to serve, and by which digests the layers are asked for.
+func (r *Registry) describe() (err error) {
+	r.manifest = r.img.Carrier()
+	if r.opts.Plain {
+		if r.manifest, err = r.img.Contents(); err != nil {
+			return err
+		}
+	}
+	for i, l := range r.img.Layers() {
+		name := l.Descriptor.Digest
+		if r.opts.Plain {
+			name = l.DiffID
+		}
+		if _, again := r.layers[name]; !again {
+			r.layers[name] = i
+		}
+	}
+	return nil
+}
+
 // Close ends all connections, and returns when nothing of the image is read any more.
 func (r *Registry) Close() {
 	r.mu.Lock()
