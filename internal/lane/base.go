@@ -22,8 +22,8 @@ func (r *run) unpacksTwice(ctx context.Context) bool {
 // bases knows which images bring the layers that others begin with. The zero value knows of none, and asks nobody to wait.
 type bases struct {
 	matter bool
-	coming []image.Image // those on their way
-	there  []image.Image // those that have gone through
+	coming []*ticket // on their way
+	there  []*ticket // those that have gone through
 }
 
 // wait says whether img had better wait: a good part of it is on its way with another.
@@ -36,20 +36,17 @@ func (b *bases) wait(img image.Image) bool {
 }
 
 // begin notes an image that goes; end, that it has gone through. Nobody waits for one of which nothing came.
-func (b *bases) begin(img image.Image) { b.coming = append(b.coming, img) }
+func (b *bases) begin(t *ticket) { b.coming = append(b.coming, t) }
 
-func (b *bases) end(img image.Image) {
-	i := slices.IndexFunc(b.coming, func(other image.Image) bool { return other.Reference() == img.Reference() })
-	if i >= 0 {
-		b.coming = slices.Delete(b.coming, i, i+1)
-	}
-	b.there = append(b.there, img)
+func (b *bases) end(t *ticket) {
+	b.coming = slices.DeleteFunc(b.coming, func(other *ticket) bool { return other == t })
+	b.there = append(b.there, t)
 }
 
 // longest is the most bytes of leading layers that img has in common with one of the others.
-func longest(img image.Image, others []image.Image) (most int64) {
+func longest(img image.Image, others []*ticket) (most int64) {
 	for _, other := range others {
-		most = max(most, leading(img, other))
+		most = max(most, leading(img, other.img))
 	}
 	return most
 }

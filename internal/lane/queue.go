@@ -102,7 +102,7 @@ func (q *queue) leave(t *ticket) {
 
 // ended takes what has had its turn off those that go. The queue is locked.
 func (q *queue) ended(t *ticket) {
-	q.bases.end(t.img)
+	q.bases.end(t)
 	q.free++
 	q.next()
 }
@@ -127,7 +127,7 @@ func (q *queue) next() {
 		}
 		q.waiting = slices.DeleteFunc(q.waiting, func(t *ticket) bool { return t == largest })
 		q.free--
-		q.bases.begin(largest.img)
+		q.bases.begin(largest)
 		close(largest.turn)
 	}
 }
