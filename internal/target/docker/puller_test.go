@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -108,8 +109,7 @@ func (p puller) open(ctx context.Context, kind, reference string) (io.ReadCloser
 	if err != nil {
 		return nil, err
 	}
-	request.Close = true
-	response, err := http.DefaultTransport.RoundTrip(request)
+	response, err := (&http.Transport{DialContext: dialNarrow, DisableKeepAlives: true}).RoundTrip(request)
 	if err != nil {
 		return nil, err
 	}
@@ -117,4 +117,13 @@ func (p puller) open(ctx context.Context, kind, reference string) (io.ReadCloser
 		return nil, errors.Join(fmt.Errorf("%s: %s", request.URL.Path, response.Status), response.Body.Close())
 	}
 	return response.Body, nil
+}
+
+// dialNarrow connects with a small receive buffer: with the system's own a layer that nobody reads may be taken all the same.
+func dialNarrow(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return conn, conn.(*net.TCPConn).SetReadBuffer(64 << 10)
 }
