@@ -124,7 +124,7 @@ func TestAnAbortedArchiveEndsAmidAMember(t *testing.T) {
 	t.Parallel()
 	p := imagetest.Parts(t, imagetest.Options{Layers: 3})
 	blobs := p.Source.(imagetest.Blobs)
-	for name, blob := range map[string]source{
+	for name, blob := range map[string]imagetest.Source{
 		"wrong bytes": func(_ context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
 			return io.NopCloser(bytes.NewReader(bytes.Repeat([]byte("x"), int(d.Size)))), nil
 		},
@@ -196,7 +196,7 @@ func TestLayersBeyondUstar(t *testing.T) {
 	const large = 9 << 30
 	p := remade(t, imagetest.Parts(t, imagetest.Options{Layers: 2}), func(m *ocispec.Manifest, _ *ocispec.Image) { m.Layers[0].Size = large })
 	enough := errors.New("enough")
-	p.Source = source(func(context.Context, ocispec.Descriptor) (io.ReadCloser, error) { return nil, enough })
+	p.Source = imagetest.Source(func(context.Context, ocispec.Descriptor) (io.ReadCloser, error) { return nil, enough })
 	img, err := image.New(p)
 	require.NoError(t, err)
 	var b bytes.Buffer

@@ -3,11 +3,9 @@ package image_test
 import (
 	"context"
 	"errors"
-	"io"
 	"sync/atomic"
 	"testing"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pullonce/pullonce/internal/image"
@@ -75,13 +73,6 @@ func TestVerifyReadsTheLayers(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, image.Verify(ctx, img), context.Canceled)
-}
-
-// source is a Source made of a function.
-type source func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error)
-
-func (f source) Blob(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
-	return f(ctx, d)
 }
 
 var errBroken = errors.New("broken")

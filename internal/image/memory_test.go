@@ -82,7 +82,7 @@ func synthetic(t *testing.T, layers int, size int64) image.Image {
 			c.RootFS.DiffIDs = append(c.RootFS.DiffIDs, sum)
 		}
 	})
-	p.Source = source(func(_ context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
+	p.Source = imagetest.Source(func(_ context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
 		return io.NopCloser(io.LimitReader(pattern(seeds[d.Digest]), d.Size)), nil
 	})
 	img, err := image.New(p)

@@ -102,7 +102,7 @@ func TestContentIsVerifiedToItsLastByte(t *testing.T) {
 			img := unpacked(t, ocispec.MediaTypeImageLayerGzip, test.blob, content)
 			if test.is != nil {
 				img = img.Via(func(image.Source) image.Source {
-					return source(func(context.Context, ocispec.Descriptor) (io.ReadCloser, error) {
+					return imagetest.Source(func(context.Context, ocispec.Descriptor) (io.ReadCloser, error) {
 						return io.NopCloser(bytes.NewReader(test.is)), nil
 					})
 				})
@@ -128,7 +128,7 @@ func TestContentOfABrokenSource(t *testing.T) {
 	content := bytes.Repeat([]byte("a layer's content "), 50_000)
 	blob := gzipped(t, content)
 	img := unpacked(t, ocispec.MediaTypeImageLayerGzip, blob, content).Via(func(image.Source) image.Source {
-		return source(func(context.Context, ocispec.Descriptor) (io.ReadCloser, error) {
+		return imagetest.Source(func(context.Context, ocispec.Descriptor) (io.ReadCloser, error) {
 			return io.NopCloser(io.MultiReader(bytes.NewReader(blob[:len(blob)/2]), iotest.ErrReader(broken))), nil
 		})
 	})

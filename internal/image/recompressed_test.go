@@ -206,7 +206,7 @@ func TestUnpackingEndsWithItsReader(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var failure error
 				img := imagetest.New(t, recompressed).Via(func(s image.Source) image.Source {
-					return source(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
+					return imagetest.Source(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
 						rc, err := s.Blob(ctx, d)
 						return io.NopCloser(breakable{rc, &failure}), err
 					})

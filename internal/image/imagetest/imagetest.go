@@ -78,6 +78,14 @@ func (b Blobs) Blob(_ context.Context, d ocispec.Descriptor) (io.ReadCloser, err
 	return io.NopCloser(bytes.NewReader(data)), nil
 }
 
+// Source is an image.Source made of a function.
+type Source func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error)
+
+// Blob implements image.Source.
+func (s Source) Blob(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
+	return s(ctx, d)
+}
+
 // Parts are what New makes an image of; the Source is of type Blobs.
 func Parts(t testing.TB, o Options) image.Parts {
 	t.Helper()

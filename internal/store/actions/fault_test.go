@@ -214,7 +214,7 @@ func TestTwoPrimesRacingMakeOneEntry(t *testing.T) {
 func TestNothingIsReservedBeforeTheWholeImageIsVerified(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
-	for name, blob := range map[string]source{
+	for name, blob := range map[string]imagetest.Source{
 		"broken": func(context.Context, ocispec.Descriptor) (io.ReadCloser, error) { return nil, broken },
 		"wrong": func(_ context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
 			return io.NopCloser(io.LimitReader(zeros{}, d.Size)), nil
@@ -231,12 +231,6 @@ func TestNothingIsReservedBeforeTheWholeImageIsVerified(t *testing.T) {
 		require.Empty(t, c.Requests(), name)
 		requireEmpty(t, dir)
 	}
-}
-
-type source func(context.Context, ocispec.Descriptor) (io.ReadCloser, error)
-
-func (s source) Blob(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
-	return s(ctx, d)
 }
 
 type zeros struct{}

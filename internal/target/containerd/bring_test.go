@@ -46,7 +46,7 @@ type opens struct {
 
 func (o *opens) of(img image.Image) image.Image {
 	return img.Via(func(s image.Source) image.Source {
-		return source(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
+		return imagetest.Source(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
 			o.mu.Lock()
 			defer o.mu.Unlock()
 			o.layers = append(o.layers, d.Digest.String())
@@ -124,7 +124,7 @@ func TestPartThatBreaks(t *testing.T) {
 			img := stack(t, "parts:1", 4)
 			bad := img.Layers()[i].Descriptor.Digest
 			_, err := d.target().Load(t.Context(), img.Via(func(s image.Source) image.Source {
-				return source(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
+				return imagetest.Source(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
 					if d.Digest == bad {
 						return nil, broken
 					}

@@ -247,19 +247,11 @@ func TestFailedLoadLeavesWhatWasThere(t *testing.T) {
 	require.Len(t, d.state(), 2)
 }
 
-// source gives an image's blobs its own way.
-type source func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error)
-
-// Blob implements image.Source.
-func (s source) Blob(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
-	return s(ctx, d)
-}
-
 func TestBrokenSourceImportsNothing(t *testing.T) {
 	t.Parallel()
 	refused := errors.New("connection reset")
 	img := newImage(t).Via(func(image.Source) image.Source {
-		return source(func(context.Context, ocispec.Descriptor) (io.ReadCloser, error) { return nil, refused })
+		return imagetest.Source(func(context.Context, ocispec.Descriptor) (io.ReadCloser, error) { return nil, refused })
 	})
 	d := newDaemon(t, true)
 	_, err := d.target().Load(t.Context(), img)
@@ -273,7 +265,7 @@ func TestWhatIsThereIsNotRead(t *testing.T) {
 	var opened atomic.Int32
 	for _, names := range [][]string{{tag}, {elsewhere}} {
 		img := newImage(t).Via(func(s image.Source) image.Source {
-			return source(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
+			return imagetest.Source(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
 				opened.Add(1)
 				return s.Blob(ctx, d)
 			})

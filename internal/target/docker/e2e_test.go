@@ -298,7 +298,7 @@ var errBreak = errors.New("it broke")
 
 // breaking gives all blobs but one, which breaks at its byte at.
 func breaking(good image.Source, broken digest.Digest, at int64) image.Source {
-	return source(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
+	return imagetest.Source(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
 		rc, err := good.Blob(ctx, d)
 		if err != nil || d.Digest != broken {
 			return rc, err
@@ -317,7 +317,7 @@ func TestE2EWrongBytesAreForgotten(t *testing.T) {
 	forEachDaemon(t, func(t *testing.T, d real) {
 		img := d.image(t, imagetest.Options{Reference: "wrong:1", Layers: 2, LayerSize: 8 << 20, Seed: rand.Uint64()})
 		_, err := d.Load(t.Context(), img.Via(func(s image.Source) image.Source {
-			return source(func(ctx context.Context, blob ocispec.Descriptor) (io.ReadCloser, error) {
+			return imagetest.Source(func(ctx context.Context, blob ocispec.Descriptor) (io.ReadCloser, error) {
 				rc, err := s.Blob(ctx, blob)
 				return struct {
 					io.Reader

@@ -157,21 +157,15 @@ func unlabelled(e *engine, s string) string {
 	return s
 }
 
-// source gives another image's blobs its own way.
-type source func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error)
-
-// Blob implements image.Source.
-func (s source) Blob(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
-	return s(ctx, d)
+// brokenLayer is a way in which a layer can't be read, and what that must come to.
+type brokenLayer struct {
+	want error
+	give func(good []byte) (io.ReadCloser, error)
 }
 
-func TestBrokenSourceAbortsTheLoad(t *testing.T) {
-	t.Parallel()
+func brokenLayers() map[string]brokenLayer {
 	refused := errors.New("connection reset")
-	for name, test := range map[string]struct {
-		want error
-		give func(good []byte) (io.ReadCloser, error)
-	}{
+	return map[string]brokenLayer{
 		"wrong bytes": {image.ErrVerify, func(good []byte) (io.ReadCloser, error) {
 			return io.NopCloser(strings.NewReader(strings.Repeat("x", len(good)))), nil
 		}},
@@ -180,23 +174,34 @@ func TestBrokenSourceAbortsTheLoad(t *testing.T) {
 		}},
 		"not to be had": {refused, func([]byte) (io.ReadCloser, error) { return nil, refused }},
 		"a panic":       {image.ErrRead, func([]byte) (io.ReadCloser, error) { panic("a bug") }},
-	} {
+	}
+}
+
+// image is one whose last of three layers, of that size each, is broken.
+func (b brokenLayer) image(t *testing.T, size int) image.Image {
+	t.Helper()
+	parts := imagetest.Parts(t, imagetest.Options{Layers: 3, LayerSize: size})
+	blobs := parts.Source.(imagetest.Blobs)
+	last := image.Layer{}
+	parts.Source = imagetest.Source(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
+		if d.Digest == last.Descriptor.Digest {
+			return b.give(blobs[d.Digest])
+		}
+		return blobs.Blob(ctx, d)
+	})
+	img, err := image.New(parts)
+	require.NoError(t, err)
+	last = img.Layers()[2]
+	return img
+}
+
+func TestBrokenSourceAbortsTheLoad(t *testing.T) {
+	t.Parallel()
+	for name, test := range brokenLayers() {
 		for _, containerd := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, containerd: %t", name, containerd), func(t *testing.T) {
 				t.Parallel()
-				parts := imagetest.Parts(t, imagetest.Options{Layers: 3, LayerSize: 100_000})
-				blobs := parts.Source.(imagetest.Blobs)
-				last := image.Layer{}
-				parts.Source = source(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
-					if d.Digest == last.Descriptor.Digest {
-						return test.give(blobs[d.Digest])
-					}
-					return blobs.Blob(ctx, d)
-				})
-				img, err := image.New(parts)
-				require.NoError(t, err)
-				last = img.Layers()[2]
-
+				img := test.image(t, 100_000)
 				e := newEngine(t, containerd)
 				old := oldImage(t)
 				e.hold(old, tag)
@@ -207,7 +212,7 @@ func TestBrokenSourceAbortsTheLoad(t *testing.T) {
 					require.Error(t, err, "the daemon must not see a clean end")
 					return true
 				}
-				_, err = e.target().Load(t.Context(), img)
+				_, err := e.target().Load(t.Context(), img)
 				require.ErrorIs(t, err, test.want)
 				require.NotErrorIs(t, err, context.Canceled)
 				<-served
@@ -222,7 +227,7 @@ func TestCancelledLoadNamesNothing(t *testing.T) {
 	parts := imagetest.Parts(t, imagetest.Options{Layers: 2, LayerSize: 100_000})
 	blobs := parts.Source.(imagetest.Blobs)
 	ctx, cancel := context.WithCancel(t.Context())
-	parts.Source = source(func(_ context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
+	parts.Source = imagetest.Source(func(_ context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
 		cancel()
 		return blobs.Blob(t.Context(), d)
 	})

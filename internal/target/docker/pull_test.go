@@ -393,36 +393,12 @@ func TestANameThatIsRefusedAfterAPullLeavesNothing(t *testing.T) {
 
 func TestBrokenSourceEndsThePull(t *testing.T) {
 	t.Parallel()
-	refused := errors.New("connection reset")
-	for name, test := range map[string]struct {
-		want error
-		give func(good []byte) (io.ReadCloser, error)
-	}{
-		"wrong bytes": {image.ErrVerify, func(good []byte) (io.ReadCloser, error) {
-			return io.NopCloser(strings.NewReader(strings.Repeat("x", len(good)))), nil
-		}},
-		"cut short": {image.ErrVerify, func(good []byte) (io.ReadCloser, error) {
-			return io.NopCloser(strings.NewReader(string(good[:len(good)/2]))), nil
-		}},
-		"not to be had": {refused, func([]byte) (io.ReadCloser, error) { return nil, refused }},
-		"a panic":       {image.ErrRead, func([]byte) (io.ReadCloser, error) { panic("a bug") }},
-	} {
+	for name, test := range brokenLayers() {
 		for _, containerd := range []bool{false, true} {
 			for _, persists := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s, containerd: %t, a daemon that tries again: %t", name, containerd, persists), func(t *testing.T) {
 					t.Parallel()
-					parts := imagetest.Parts(t, imagetest.Options{Layers: 3, LayerSize: large(containerd)})
-					blobs := parts.Source.(imagetest.Blobs)
-					last := image.Layer{}
-					parts.Source = source(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
-						if d.Digest == last.Descriptor.Digest {
-							return test.give(blobs[d.Digest])
-						}
-						return blobs.Blob(ctx, d)
-					})
-					img, err := image.New(parts)
-					require.NoError(t, err)
-					last = img.Layers()[2]
+					img := test.image(t, large(containerd))
 					e := newEngine(t, containerd)
 					old := oldImage(t)
 					e.hold(old, tag)
@@ -434,7 +410,7 @@ func TestBrokenSourceEndsThePull(t *testing.T) {
 							return true
 						}
 					}
-					_, err = e.target().Load(t.Context(), img)
+					_, err := e.target().Load(t.Context(), img)
 					require.ErrorIs(t, err, test.want)
 					require.ErrorIs(t, err, image.ErrRead)
 					require.NotErrorIs(t, err, context.Canceled)
@@ -457,7 +433,7 @@ func TestCancelledPullNamesNothing(t *testing.T) {
 		parts := imagetest.Parts(t, imagetest.Options{Layers: 2, LayerSize: large(containerd)})
 		blobs := parts.Source.(imagetest.Blobs)
 		ctx, cancel := context.WithCancel(t.Context())
-		parts.Source = source(func(_ context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
+		parts.Source = imagetest.Source(func(_ context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
 			cancel()
 			return blobs.Blob(t.Context(), d)
 		})
@@ -566,7 +542,7 @@ func TestASlowSourceOfAPullIsNoSilenceOfTheDaemon(t *testing.T) {
 	t.Parallel()
 	parts := imagetest.Parts(t, imagetest.Options{Layers: 2, LayerSize: large(false)})
 	blobs := parts.Source.(imagetest.Blobs)
-	parts.Source = source(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
+	parts.Source = imagetest.Source(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
 		<-time.After(3 * limit)
 		return blobs.Blob(ctx, d)
 	})
@@ -586,7 +562,7 @@ func TestAPullOpensOneLayerAtATime(t *testing.T) {
 	var order []string
 	open := 0
 	img := imagetest.New(t, imagetest.Options{Layers: 6, LayerSize: large(false)}).Via(func(s image.Source) image.Source {
-		return source(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
+		return imagetest.Source(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			order = append(order, d.Digest.String())

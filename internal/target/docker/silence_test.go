@@ -111,7 +111,7 @@ func TestASlowSourceIsNoSilenceOfTheDaemon(t *testing.T) {
 	t.Parallel()
 	parts := imagetest.Parts(t, imagetest.Options{Index: true, Layers: 2})
 	blobs := parts.Source.(imagetest.Blobs)
-	parts.Source = source(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
+	parts.Source = imagetest.Source(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
 		<-time.After(3 * limit)
 		return blobs.Blob(ctx, d)
 	})

@@ -166,14 +166,6 @@ func TestHeadAndRanges(t *testing.T) {
 	require.Empty(t, body)
 }
 
-// source gives another image's blobs its own way.
-type source func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error)
-
-// Blob implements image.Source.
-func (s source) Blob(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
-	return s(ctx, d)
-}
-
 // failures records what a registry reports.
 type failures struct {
 	mu   sync.Mutex
@@ -213,7 +205,7 @@ func TestALayerThatCannotBeReadIsAnAbortedConnectionAndReportedOnce(t *testing.T
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			img := imagetest.New(t, imagetest.Options{Layers: 2, LayerSize: layerSize}).Via(func(s image.Source) image.Source {
-				return source(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
+				return imagetest.Source(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
 					rc, err := s.Blob(ctx, d)
 					require.NoError(t, err)
 					good, err := io.ReadAll(rc)
@@ -254,7 +246,7 @@ func TestLayersAreReadOneAtATimeTheLowestFirst(t *testing.T) {
 	open := 0
 	asked := make(chan struct{})
 	img := imagetest.New(t, imagetest.Options{Layers: layers, LayerSize: layerSize}).Via(func(s image.Source) image.Source {
-		return source(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
+		return imagetest.Source(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
 			<-asked
 			mu.Lock()
 			defer mu.Unlock()
@@ -313,7 +305,7 @@ func TestAClientThatGoesAwayIsNobodysFailure(t *testing.T) {
 	closed := make(chan struct{})
 	wasClosed := sync.OnceFunc(func() { close(closed) })
 	img := imagetest.New(t, imagetest.Options{LayerSize: 8 << 20}).Via(func(s image.Source) image.Source {
-		return source(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
+		return imagetest.Source(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
 			rc, err := s.Blob(ctx, d)
 			return closing{rc, wasClosed}, err
 		})
@@ -362,7 +354,7 @@ func TestCloseEndsEverything(t *testing.T) {
 	t.Parallel()
 	reading, ended := make(chan struct{}), false
 	img := imagetest.New(t, imagetest.Options{Layers: 2}).Via(func(image.Source) image.Source {
-		return source(func(ctx context.Context, _ ocispec.Descriptor) (io.ReadCloser, error) {
+		return imagetest.Source(func(ctx context.Context, _ ocispec.Descriptor) (io.ReadCloser, error) {
 			close(reading)
 			<-ctx.Done()
 			ended = true

@@ -318,19 +318,11 @@ func TestFailedLoadsLeaveNoName(t *testing.T) {
 	}
 }
 
-// source gives an image's blobs its own way.
-type source func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error)
-
-// Blob implements image.Source.
-func (s source) Blob(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
-	return s(ctx, d)
-}
-
 func TestBrokenSourceLoadsNothing(t *testing.T) {
 	t.Parallel()
 	refused := errors.New("connection reset")
 	img := imagetest.New(t, imagetest.Options{}).Via(func(image.Source) image.Source {
-		return source(func(context.Context, ocispec.Descriptor) (io.ReadCloser, error) { return nil, refused })
+		return imagetest.Source(func(context.Context, ocispec.Descriptor) (io.ReadCloser, error) { return nil, refused })
 	})
 	f := newFake(t)
 	old := imagetest.New(t, imagetest.Options{Seed: 7})
@@ -347,7 +339,7 @@ func TestWhatIsThereIsNotRead(t *testing.T) {
 	var opened atomic.Int32
 	for _, name := range []string{tag, other} {
 		img := imagetest.New(t, imagetest.Options{}).Via(func(s image.Source) image.Source {
-			return source(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
+			return imagetest.Source(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
 				opened.Add(1)
 				return s.Blob(ctx, d)
 			})

@@ -120,7 +120,7 @@ func TestABlockThatIsNotTakenEndsTheWriting(t *testing.T) {
 // The last block holds the index, without which there is no entry. It is not made of an image that can't be read.
 func TestOfAnImageThatDoesNotVerifyNoIndexIsMade(t *testing.T) {
 	t.Parallel()
-	for name, blob := range map[string]source{
+	for name, blob := range map[string]imagetest.Source{
 		"broken": func(context.Context, ocispec.Descriptor) (io.ReadCloser, error) { return nil, errBroken },
 		"wrong": func(_ context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
 			return io.NopCloser(io.LimitReader(zeros{}, d.Size)), nil
@@ -139,10 +139,4 @@ func TestOfAnImageThatDoesNotVerifyNoIndexIsMade(t *testing.T) {
 		require.NotContains(t, sent.order, 0, name)
 		require.Zero(t, sent.out, name)
 	}
-}
-
-type source func(context.Context, ocispec.Descriptor) (io.ReadCloser, error)
-
-func (s source) Blob(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
-	return s(ctx, d)
 }
