@@ -25,7 +25,7 @@ type flags struct {
 	bandwidth                                int64 // MB/s
 	latency                                  time.Duration
 	bin, dir, pullonce, json, svg, from      string
-	check                                    bool
+	check, kept                              bool
 }
 
 // names is a list of known names.
@@ -73,6 +73,7 @@ func parse(args []string, stderr io.Writer) (flags, error) {
 	set.IntVar(&f.rounds, "rounds", 5, "how often each does each job")
 	set.Int64Var(&f.bandwidth, "bandwidth", 100, "of the line to the cache service, in MB/s; 0 is without bound")
 	set.DurationVar(&f.latency, "latency", 20*time.Millisecond, "of a request to the cache service")
+	set.BoolVar(&f.kept, "kept", true, "have the line serve blobs from memory, as a service does that has processors of its own; else Azurite does, on these cores")
 	set.StringVar(&f.bin, "bin", "", "folder of Docker 29 and containerd 2.4 (default: where .ci/run full builds them)")
 	set.StringVar(&f.dir, "dir", "", "folder for a temporary one, on the disk to measure (default: the system's)")
 	set.StringVar(&f.pullonce, "pullonce", "", "binary to measure (default: built from this checkout, as a release is)")
@@ -122,7 +123,7 @@ func (f flags) options(temp string, p Process) (o match.Options, err error) {
 	}
 	return match.Options{
 		Images: f.images.set, Targets: f.targets.set, Data: f.data.set, Modes: f.modes.set, Contenders: f.contenders.set,
-		Rounds: f.rounds, Bandwidth: f.bandwidth * 1_000_000, Latency: f.latency, Bin: bin, Pullonce: f.pullonce, Root: root,
+		Rounds: f.rounds, Bandwidth: f.bandwidth * 1_000_000, Latency: f.latency, Kept: f.kept, Bin: bin, Pullonce: f.pullonce, Root: root,
 		Cache: filepath.Join(cache, "pullonce-bench"), Temp: temp, Child: []string{self, measureMode}, Environ: p.Environ, Progress: p.Stderr,
 	}, nil
 }

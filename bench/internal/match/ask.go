@@ -27,6 +27,11 @@ func (h *hall) ask(ctx context.Context, mode contender.Mode, s *contender.Scene)
 		playing = append(playing, who)
 		c.Series = append(c.Series, result.Series{Contender: who.Name, Problem: problem(prepare(ctx, s, who))})
 	}
+	if h.options.Kept {
+		if err := s.Store.Keep(ctx); err != nil {
+			return c, err
+		}
+	}
 	for round := 1; round <= h.options.Rounds; round++ {
 		for i, who := range playing {
 			if c.Series[i].Problem == "" {
@@ -125,6 +130,7 @@ func (h *hall) timed(ctx context.Context, s *contender.Scene, commands []measure
 		return result.Sample{}, "", err
 	}
 	sample.DaemonCPU = after.cpu - before.cpu
+	sample.StoreCPU = max(0, after.ours-before.ours-sample.DaemonCPU-sample.CPU())
 	sample.OtherCPU = max(0, after.busy-before.busy-(after.ours-before.ours))
 	sample.Store, sample.Registry = after.store.Sub(before.store), after.registry.Sub(before.registry)
 	sample.DaemonPeak, err = measure.Peak(proc, s.Target.Processes()...)

@@ -29,6 +29,9 @@ type Options struct {
 	// Bandwidth, in bytes a second, and Latency of a request are those of the line to the store.
 	Bandwidth int64
 	Latency   time.Duration
+	// Kept has the line serve from memory what the store has when a question is asked, so that the store needs no processor
+	// of the machine that is measured.
+	Kept bool
 	// Bin is the folder of Docker 29 and containerd 2.4.
 	Bin string
 	// Pullonce is our binary; empty is to build it.

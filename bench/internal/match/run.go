@@ -18,7 +18,7 @@ import (
 func Run(ctx context.Context, o Options) (r result.Report, err error) {
 	r = result.Report{
 		Date: time.Now().UTC().Truncate(time.Second), Images: map[string][]sample.Image{},
-		Settings: result.Settings{Bandwidth: o.Bandwidth, Latency: o.Latency, Rounds: o.Rounds},
+		Settings: result.Settings{Bandwidth: o.Bandwidth, Latency: o.Latency, Kept: o.Kept, Rounds: o.Rounds},
 	}
 	h, err := open(ctx, o)
 	if err != nil {

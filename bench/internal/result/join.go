@@ -30,7 +30,7 @@ func Join(reports ...Report) (Report, error) {
 func (r Report) comparable(o Report) bool {
 	a, b := r.Machine, o.Machine
 	same := a.System == b.System && a.Kernel == b.Kernel && a.CPU == b.CPU && a.Cores == b.Cores && a.Memory == b.Memory
-	same = same && maps.Equal(r.Programs, o.Programs) && r.Settings.Bandwidth == o.Settings.Bandwidth && r.Settings.Latency == o.Settings.Latency
+	same = same && maps.Equal(r.Programs, o.Programs) && r.Settings.Bandwidth == o.Settings.Bandwidth && r.Settings.Latency == o.Settings.Latency && r.Settings.Kept == o.Settings.Kept
 	for name, images := range o.Images {
 		mine, ok := r.Images[name]
 		for i := range images {

@@ -35,6 +35,7 @@ type Machine struct {
 type Settings struct {
 	Bandwidth int64         `json:"bandwidth"` // of the line to the store, in bytes a second
 	Latency   time.Duration `json:"latency"`   // of a request to it
+	Kept      bool          `json:"kept"`      // whether the line has the store's blobs in memory
 	Rounds    int           `json:"rounds"`
 	Command   string        `json:"command"`
 }
@@ -64,6 +65,8 @@ type Sample struct {
 	// DaemonCPU and DaemonPeak are those of the target's daemons meanwhile.
 	DaemonCPU  time.Duration `json:"daemonCPU"`
 	DaemonPeak int64         `json:"daemonPeak"`
+	// StoreCPU is the processor time of store, registry and the line to them.
+	StoreCPU time.Duration `json:"storeCPU"`
 	// OtherCPU is the processor time, meanwhile, of what does not belong to the benchmark.
 	OtherCPU time.Duration `json:"otherCPU"`
 	// Store and Registry are what was asked of them.

@@ -162,6 +162,7 @@ func TestJoin(t *testing.T) {
 		"machine": func(r *result.Report) { r.Machine.Cores++ },
 		"program": func(r *result.Report) { r.Programs = map[string]string{"crane": "v1"} },
 		"line":    func(r *result.Report) { r.Settings.Latency = 0 },
+		"kept":    func(r *result.Report) { r.Settings.Kept = false },
 		"image":   func(r *result.Report) { r.Images["M"][0].Manifest = "sha256:5678" },
 	} {
 		other := resulttest.Report()

@@ -61,16 +61,20 @@ func (r Report) head(p *page) {
 
 // Line is the line to the store in words.
 func (s Settings) Line() string {
-	if s.Bandwidth == 0 {
-		return fmt.Sprintf("without bound, %s a request", s.Latency)
+	width, served := "without bound", "Azurite on these cores"
+	if s.Bandwidth > 0 {
+		width = fmt.Sprintf("%d MB/s", s.Bandwidth/1e6)
 	}
-	return fmt.Sprintf("%d MB/s, %s a request", s.Bandwidth/1e6, s.Latency)
+	if s.Kept {
+		served = "memory"
+	}
+	return fmt.Sprintf("%s, %s a request, blobs from %s", width, s.Latency, served)
 }
 
 func (c Case) write(p *page) {
 	p.line("")
 	p.line("%s: %d rounds", c.where(), c.rounds())
-	p.row("contender", "seconds", "to hand-written", "CPU s", "daemon CPU s", "peak MiB", "daemon MiB", "store MB", "requests: store", "registry")
+	p.row("contender", "seconds", "to hand-written", "CPU s", "daemon CPU s", "store CPU s", "peak MiB", "daemon MiB", "store MB", "requests: store", "registry")
 	hand, compared := c.Find(byHand)
 	for _, s := range c.Series {
 		if s.Problem != "" {
@@ -89,6 +93,7 @@ func (c Case) write(p *page) {
 		}
 		p.row(s.Contender, seconds(s.Wall()), ratio,
 			seconds(Of(s, func(x Sample) time.Duration { return x.CPU() })), seconds(Of(s, func(x Sample) time.Duration { return x.DaemonCPU })),
+			seconds(Of(s, func(x Sample) time.Duration { return x.StoreCPU })),
 			fmt.Sprintf("%.0f", float64(s.Peak())/(1<<20)), fmt.Sprintf("%.0f", float64(Of(s, func(x Sample) int64 { return x.DaemonPeak }))/(1<<20)),
 			fmt.Sprintf("%.1f", float64(Of(s, func(x Sample) int64 { return x.Store.Down + x.Store.Up }))/1e6),
 			fmt.Sprint(Of(s, func(x Sample) int64 { return x.Store.Requests })), fmt.Sprint(Of(s, func(x Sample) int64 { return x.Registry.Requests })))

@@ -23,6 +23,7 @@ type Store struct {
 	*link.Link
 	service *cachetest.Service
 	azurite *cachetest.Azurite
+	kept    *kept
 }
 
 // StartStore starts a cache service whose files are in dir. modules is the node_modules folder that Azurite is in.
@@ -35,7 +36,10 @@ func StartStore(ctx context.Context, modules, dir string, o link.Options) (*Stor
 	s.service = cachetest.New(cachetest.Options{Blobs: signer{azurite, s}, Lifetime: 12 * time.Hour})
 	mux := http.NewServeMux()
 	mux.Handle("/twirp/", s.service)
-	mux.Handle("/", &httputil.ReverseProxy{Rewrite: s.toAzurite})
+	s.kept = &kept{store: &httputil.ReverseProxy{Rewrite: s.toAzurite}, url: func(name string) (string, error) {
+		return azurite.Sign("", name, false, time.Now().Add(time.Hour))
+	}}
+	mux.Handle("/", s.kept)
 	s.Link, err = link.Start(mux, o)
 	if err != nil {
 		return nil, errors.Join(err, azurite.Close())
@@ -63,6 +67,9 @@ func (s *Store) URL(azure bool) string {
 
 // Entries are the entries of the cache.
 func (s *Store) Entries() []cachetest.Entry { return s.service.Entries() }
+
+// Keep has the line serve from memory what Azurite has now, as long as nobody writes it anew.
+func (s *Store) Keep(ctx context.Context) error { return s.kept.keep(ctx) }
 
 // Close ends the service and Azurite.
 func (s *Store) Close() error { return errors.Join(s.Link.Close(), s.azurite.Close()) }

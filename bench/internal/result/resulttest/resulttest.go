@@ -61,7 +61,7 @@ func Report() result.Report {
 		Date:     time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC),
 		Machine:  result.Machine{System: "Debian 12", Kernel: "6.1", CPU: "A processor", Cores: 2, Memory: 8e9, FileSystems: map[string]string{"tmpfs": "tmpfs"}},
 		Programs: map[string]string{"crane": "v0.22.1", "skopeo": "1.9.3"},
-		Settings: result.Settings{Bandwidth: 100_000_000, Latency: 20 * time.Millisecond, Rounds: 3, Command: "go run ./bench"},
+		Settings: result.Settings{Bandwidth: 100_000_000, Latency: 20 * time.Millisecond, Kept: true, Rounds: 3, Command: "go run ./bench"},
 		Images: map[string][]sample.Image{"M": {{Repository: "bench/m", Tag: "1", Manifest: "sha256:1234", Unpacked: 259_000_000, Files: 9000,
 			Packed: 98_000_000, Layers: 6}}},
 		Cases: []result.Case{lane, Lane("set", "kind")},
