@@ -33,19 +33,18 @@ type EngineOptions struct {
 type Engine struct {
 	EngineOptions
 	containerd, dockerd *process
-	dir                 string
+	dir, data           string // data has its images
 }
 
 // StartEngine runs an engine whose images are kept below data, and everything else in dir.
 func StartEngine(ctx context.Context, dir, data string, o EngineOptions) (*Engine, error) {
-	e := &Engine{EngineOptions: o, dir: filepath.Join(dir, o.Name)}
-	data = filepath.Join(data, o.Name)
-	if err := errors.Join(os.MkdirAll(e.dir, 0o755), os.MkdirAll(data, 0o755)); err != nil {
+	e := &Engine{EngineOptions: o, dir: filepath.Join(dir, o.Name), data: filepath.Join(data, o.Name)}
+	if err := errors.Join(os.MkdirAll(e.dir, 0o755), os.MkdirAll(e.data, 0o755)); err != nil {
 		return nil, err
 	}
-	err := e.startContainerd(ctx, data)
+	err := e.startContainerd(ctx)
 	if err == nil {
-		err = e.startDockerd(ctx, data)
+		err = e.startDockerd(ctx)
 	}
 	if err != nil {
 		_ = e.Close() // what went wrong before says more
@@ -54,13 +53,13 @@ func StartEngine(ctx context.Context, dir, data string, o EngineOptions) (*Engin
 	return e, nil
 }
 
-func (e *Engine) startContainerd(ctx context.Context, data string) (err error) {
+func (e *Engine) startContainerd(ctx context.Context) (err error) {
 	config := filepath.Join(e.dir, "containerd.toml")
 	if err := os.WriteFile(config, []byte("version = 2\ndisabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n"), 0o644); err != nil {
 		return err
 	}
 	e.containerd, err = launch(e.dir, "containerd", e.env(), e.program("containerd"), "--config", config, "--address", e.socket("containerd"),
-		"--root", filepath.Join(data, "containerd"), "--state", filepath.Join(e.dir, "state"))
+		"--root", filepath.Join(e.data, "containerd"), "--state", filepath.Join(e.dir, "state"))
 	if err != nil {
 		return err
 	}
@@ -70,13 +69,13 @@ func (e *Engine) startContainerd(ctx context.Context, data string) (err error) {
 	})
 }
 
-func (e *Engine) startDockerd(ctx context.Context, data string) (err error) {
+func (e *Engine) startDockerd(ctx context.Context) (err error) {
 	config := filepath.Join(e.dir, "daemon.json") // not the machine's
 	if err := os.WriteFile(config, []byte("{}\n"), 0o644); err != nil {
 		return err
 	}
 	e.dockerd, err = launch(e.dir, "dockerd", e.env(), append([]string{e.program("dockerd"), "--config-file", config,
-		"--containerd", e.socket("containerd"), "--host", e.Host(), "--data-root", filepath.Join(data, "docker"),
+		"--containerd", e.socket("containerd"), "--host", e.Host(), "--data-root", filepath.Join(e.data, "docker"),
 		"--exec-root", filepath.Join(e.dir, "exec"), "--pidfile", filepath.Join(e.dir, "docker.pid"),
 		"--iptables=false", "--ip6tables=false", "--bridge=none"}, e.Flags...)...)
 	if err != nil {
@@ -150,10 +149,30 @@ func (e *Engine) Empty(ctx context.Context, keep ...string) error {
 			return err
 		}
 	}
-	if e.ContainerdStore && len(keep) == 0 {
+	switch {
+	case e.ContainerdStore && len(keep) == 0:
 		return e.collect(ctx)
+	case !e.ContainerdStore && e.hasLayers():
+		return e.renew(ctx)
+	default:
+		return nil
 	}
-	return nil
+}
+
+// hasLayers says whether a classic store has layers left. Docker 29 keeps those that several images of one docker save had in
+// common, although they are removed, and whoever comes next would find them.
+func (e *Engine) hasLayers() bool {
+	left, err := filepath.Glob(filepath.Join(e.data, "docker", "image", "*", "layerdb", "sha256", "*"))
+	return err != nil || len(left) > 0
+}
+
+// renew starts the daemon again, with nothing.
+func (e *Engine) renew(ctx context.Context) error {
+	data := filepath.Join(e.data, "docker")
+	if err := errors.Join(e.dockerd.stop(), Unmount(data), os.RemoveAll(data)); err != nil {
+		return err
+	}
+	return e.startDockerd(ctx)
 }
 
 // collect waits until containerd has dropped the content of images that were removed.
