@@ -28,7 +28,6 @@ func (r *run) load(ctx context.Context, jobs []job) []report.Image {
 	rows := make([]report.Image, len(jobs))
 	batches := r.batches(jobs, rows)
 	loads := newQueue(r.Concurrency, min(len(batches), maxOpen), func(waiting []*ticket) { r.expect(ctx, waiting) })
-	loads.bases.matter = len(batches) > 1 && r.Concurrency > 1 && r.unpacksTwice(ctx)
 	pulls := newQueue(r.Concurrency, 0, func([]*ticket) {})
 	var loading errgroup.Group
 	loading.SetLimit(maxOpen)

@@ -22,7 +22,6 @@ type queue struct {
 	expected    int // how many may still come and are waited for
 	waiting     []*ticket
 	begun, open bool // whether assembled was called, and has returned
-	bases       bases
 }
 
 // ticket is an image in the queue.
@@ -45,7 +44,7 @@ func (q *queue) enter(ctx context.Context, o opened) (leave func(), err error) {
 	for {
 		select {
 		case <-t.turn:
-			return func() { q.leave(t) }, nil
+			return q.leave, nil
 		case <-timer.C:
 			q.begin()
 		case <-ctx.Done():
@@ -93,16 +92,15 @@ func (q *queue) assembly() (waiting []*ticket, first bool) {
 	return slices.Clone(q.waiting), first
 }
 
-// leave gives the turn of a ticket back.
-func (q *queue) leave(t *ticket) {
+// leave gives a turn back.
+func (q *queue) leave() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.ended(t)
+	q.ended()
 }
 
-// ended takes what has had its turn off those that go. The queue is locked.
-func (q *queue) ended(t *ticket) {
-	q.bases.end(t)
+// ended lets the next go in place of one that has had its turn. The queue is locked.
+func (q *queue) ended() {
 	q.free++
 	q.next()
 }
@@ -115,7 +113,7 @@ func (q *queue) give(t *ticket) {
 		q.waiting = slices.Delete(q.waiting, i, i+1)
 		return
 	}
-	q.ended(t)
+	q.ended()
 }
 
 // next lets go as many as may. The queue is locked.
@@ -127,16 +125,15 @@ func (q *queue) next() {
 		}
 		q.waiting = slices.DeleteFunc(q.waiting, func(t *ticket) bool { return t == largest })
 		q.free--
-		q.bases.begin(largest)
 		close(largest.turn)
 	}
 }
 
-// largest is the largest image that need not wait for another, or nil. The queue is locked.
+// largest is the largest image that waits, or nil. The queue is locked.
 func (q *queue) largest() *ticket {
 	var largest *ticket
 	for _, t := range q.waiting {
-		if (largest == nil || t.img.Size() > largest.img.Size()) && !q.bases.wait(t.img) {
+		if largest == nil || t.img.Size() > largest.img.Size() {
 			largest = t
 		}
 	}

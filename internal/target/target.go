@@ -75,13 +75,6 @@ type Expecter interface {
 	Expect(ctx context.Context, images []image.Image)
 }
 
-// Twice is a Target that may unpack a layer once for each of several images that it gets at the same time.
-type Twice interface {
-	Target
-	// UnpacksTwice says whether it does. Where that is not known it does not.
-	UnpacksTwice(ctx context.Context) bool
-}
-
 // Unavailable is a target that is known not to be there.
 type Unavailable struct {
 	// Err says why; it is ErrUnavailable.

@@ -47,11 +47,13 @@ type engine struct {
 	way       docker.Way
 	readsZstd bool
 
-	mu     sync.Mutex
-	calls  []string
-	labels []string
-	images map[string]*held
-	names  map[string]string
+	mu    sync.Mutex
+	calls []string
+	// pulledBefore are the digests of layers that were pulled: a classic store knows them again, those of an archive it does not.
+	pulledBefore map[string]bool
+	labels       []string
+	images       map[string]*held
+	names        map[string]string
 	// aborted counts loads whose body ended in an error.
 	aborted int
 }
@@ -64,7 +66,7 @@ type held struct {
 }
 
 func newEngine(t *testing.T, containerd bool) *engine {
-	e := &engine{t: t, containerd: containerd, apiVersion: "1.41", images: map[string]*held{}, names: map[string]string{}}
+	e := &engine{t: t, containerd: containerd, apiVersion: "1.41", images: map[string]*held{}, names: map[string]string{}, pulledBefore: map[string]bool{}}
 	if containerd {
 		e.apiVersion = "1.52"
 	}

@@ -25,15 +25,18 @@ var errUnreached = errors.New("the daemon does not reach this process")
 
 // pullProven has the daemon pull the image and proves that it holds it whole. On an error what that left there is removed;
 // else the daemon has it under a temporary name, which goes once it has another.
-func (l load) pullProven(ctx context.Context) (temporary string, sent int64, err error) {
+func (l load) pullProven(ctx context.Context, unpacked func(layer string)) (temporary string, sent int64, err error) {
 	if err := l.room(0); err != nil {
 		return "", 0, err
 	}
-	temporary, sent, err = l.pull(ctx)
+	temporary, sent, err = l.pull(ctx, unpacked)
 	if err == nil {
 		var head int64
 		head, err = l.sendHead(ctx)
 		sent += head
+	}
+	if err == nil {
+		l.pulled.add(l.served())
 	}
 	if err != nil && temporary != "" {
 		l.cleanUp(ctx, temporary)
@@ -45,9 +48,10 @@ func (l load) pullProven(ctx context.Context) (temporary string, sent int64, err
 	return temporary, sent, err
 }
 
-// pull serves the image to the daemon until that has pulled it. The name that it may have there now is "" where it never asked
+// pull serves the image to the daemon until that has pulled it, and tells unpacked the short ids of its layers as it hears of
+// them. The name that it may have there now is "" where it never asked
 // for anything.
-func (l load) pull(parent context.Context) (name string, sent int64, err error) {
+func (l load) pull(parent context.Context, unpacked func(layer string)) (name string, sent int64, err error) {
 	ctx, fail := context.WithCancelCause(parent)
 	defer fail(nil)
 	watch := l.watch(fail)
@@ -65,7 +69,7 @@ func (l load) pull(parent context.Context) (name string, sent int64, err error) 
 		}
 	})
 	defer contact.Stop()
-	if err := l.postPull(ctx, registry.Reference(), watch); err != nil {
+	if err := l.postPull(ctx, registry.Reference(), watch, unpacked); err != nil {
 		if isSaid(err) && !registry.Asked() {
 			err = fmt.Errorf("%w: %w", errUnreached, err)
 		}
@@ -91,7 +95,7 @@ func (l load) plain() bool {
 // postPull is one pull request and its answer. At the end of ctx a containerd store is left the time to end the pull by
 // itself: what it has of a layer is garbage then, while after a request that was cancelled it keeps that for hours, and the
 // next pull, whosever it is, goes on with it, whatever bytes these are.
-func (l load) postPull(ctx context.Context, name string, watch *watch) error {
+func (l load) postPull(ctx context.Context, name string, watch *watch, unpacked func(layer string)) error {
 	asking, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
@@ -114,7 +118,7 @@ func (l load) postPull(ctx context.Context, name string, watch *watch) error {
 	if err != nil {
 		return daemonError(err)
 	}
-	err = readAnswer(heard{watch, answer}, maxAnswer)
+	err = readAnswer(heard{watch, answer}, maxAnswer, unpacked)
 	return errors.Join(err, answer.Close())
 }
 

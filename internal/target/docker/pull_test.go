@@ -236,6 +236,39 @@ func TestWhenToPull(t *testing.T) {
 	}
 }
 
+// A classic store that has the base from a pull gets the rest in another, and no layer a second time.
+func TestABaseThatWasPulledIsNotPulledAgain(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		layers       int
+		recompressed bool
+		want         []string
+	}{
+		"much is left":       {layers: 5, want: []string{"POST /images/create"}},
+		"in zstd":            {layers: 5, recompressed: true, want: []string{"POST /images/create"}},
+		"hardly any is":      {layers: 4, want: []string{"POST /images/load"}},
+		"another form of it": {layers: 5, want: []string{"POST /images/load"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEngine(t, false)
+			e.apiVersion = "1.42" // reads zstd
+			d := e.target()
+			base := imagetest.Options{Layers: 3, LayerSize: large(false), Recompressed: test.recompressed || name == "another form of it"}
+			_, err := d.Load(t.Context(), imagetest.New(t, base))
+			require.NoError(t, err)
+			require.Equal(t, []string{"POST /images/create"}, e.takeTransfers())
+
+			img := imagetest.New(t, imagetest.Options{Reference: "other:1", Layers: test.layers, LayerSize: large(false), Recompressed: test.recompressed})
+			result, err := d.Load(t.Context(), img)
+			require.NoError(t, err)
+			require.Equal(t, target.Loaded, result.Outcome)
+			require.Equal(t, test.want, e.takeTransfers())
+			require.Less(t, result.Sent, contentBytes(t, img)/2, "the layers of the base were left out")
+		})
+	}
+}
+
 // takeTransfers are the calls since the last time that bring an image.
 func (e *engine) takeTransfers() []string {
 	var transfers []string
@@ -406,6 +439,7 @@ func TestBrokenSourceEndsThePull(t *testing.T) {
 						e.pull = func(_ http.ResponseWriter, r *http.Request, p puller) bool {
 							for r.Context().Err() == nil {
 								require.Error(t, e.pulled(r.Context(), p, "x"))
+								time.Sleep(20 * time.Millisecond)
 							}
 							return true
 						}

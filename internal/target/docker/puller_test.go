@@ -68,11 +68,16 @@ func (e *engine) pulled(ctx context.Context, p puller, name string) error {
 	layers.SetLimit(3)
 	for i, l := range manifest.Layers {
 		e.mu.Lock()
-		there := e.containerd && e.has(config.RootFS.DiffIDs[:i+1])
+		there := (e.containerd || e.pulledBefore[l.Digest.String()]) && e.has(config.RootFS.DiffIDs[:i+1])
+		e.pulledBefore[l.Digest.String()] = true
 		e.mu.Unlock()
 		if !there {
-			layers.Go(func() error {
-				_, err := p.get(ctx, "blobs", l.Digest.String())
+			layers.Go(func() (err error) {
+				for range 4 { // as containerd's fetcher does, which may be sent away
+					if _, err = p.get(ctx, "blobs", l.Digest.String()); err == nil {
+						break
+					}
+				}
 				return err
 			})
 		}

@@ -139,19 +139,24 @@ func (d *Docker) post(ctx context.Context, archive io.Reader, watch *watch) erro
 	if err != nil {
 		return daemonError(err)
 	}
-	err = readAnswer(heard{watch, answer}, 0)
+	err = readAnswer(heard{watch, answer}, 0, func(string) {})
 	return errors.Join(err, answer.Close())
 }
 
+// layerComplete is what an engine says of a layer that it has pulled and unpacked.
+const layerComplete = "Pull complete"
+
 // readAnswer finds the failure among the messages of a load or a pull, which have maxAnswer bytes in all, or at least more
-// for each. The containerd store reports one that it had while unpacking as if it were progress (moby,
+// for each, and tells unpacked the short ids of layers that are said to be complete. The containerd store reports one that it had while unpacking as if it were progress (moby,
 // daemon/containerd/image_exporter.go).
-func readAnswer(r io.Reader, more int64) error {
+func readAnswer(r io.Reader, more int64, unpacked func(layer string)) error {
 	bounded := &io.LimitedReader{R: r, N: maxAnswer}
 	messages := json.NewDecoder(bounded)
 	for {
 		var m struct {
 			Stream      string `json:"stream"`
+			Status      string `json:"status"`
+			ID          string `json:"id"`
 			Error       string `json:"error"`
 			ErrorDetail struct {
 				Message string `json:"message"`
@@ -171,6 +176,9 @@ func readAnswer(r io.Reader, more int64) error {
 		}
 		if strings.HasPrefix(m.Stream, "Error unpacking") {
 			return saidError(m.Stream, nil)
+		}
+		if m.Status == layerComplete {
+			unpacked(m.ID)
 		}
 		bounded.N = max(bounded.N, more)
 	}

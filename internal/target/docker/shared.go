@@ -2,8 +2,11 @@ package docker
 
 import (
 	"context"
+	"slices"
+	"sync"
 
 	"github.com/moby/moby/client"
+	"github.com/opencontainers/go-digest"
 
 	"github.com/pullonce/pullonce/internal/image"
 )
@@ -42,4 +45,41 @@ func common(layers []image.Layer, held []string) int {
 		}
 	}
 	return len(layers)
+}
+
+// pulled are the digests under which a daemon has pulled layers from this process. A classic store knows them again: where it
+// has what they unpack to, it does not ask for them in another pull (moby, daemon/internal/distribution/metadata). The zero value works.
+type pulled struct {
+	mu      sync.Mutex
+	digests map[digest.Digest]bool
+}
+
+func (p *pulled) add(served []digest.Digest) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.digests == nil {
+		p.digests = map[digest.Digest]bool{}
+	}
+	for _, d := range served {
+		p.digests[d] = true
+	}
+}
+
+// has says whether all were pulled.
+func (p *pulled) has(served []digest.Digest) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !slices.ContainsFunc(served, func(d digest.Digest) bool { return !p.digests[d] })
+}
+
+// served are the digests by which a pull asks for the image's layers.
+func (l load) served() []digest.Digest {
+	digests := make([]digest.Digest, len(l.img.Layers()))
+	for i, layer := range l.img.Layers() {
+		digests[i] = layer.Descriptor.Digest
+		if l.plain() {
+			digests[i] = layer.DiffID
+		}
+	}
+	return digests
 }

@@ -36,9 +36,14 @@ func (l load) bring(ctx context.Context, known bool) (temporary string, sent int
 	if l.img.Recompressed() && l.tooOldForZstd() {
 		return "", 0, fmt.Errorf("%w: Docker %s is too old for them, 23.0 or later is needed", target.ErrRecompressed, oneline.Of(l.daemon.version))
 	}
+	coming, err := l.enter(ctx)
+	if err != nil {
+		return "", 0, err
+	}
+	defer func() { coming.leave(err == nil) }()
 	shared := sync.OnceValue(func() int { return l.shared(ctx) })
 	if l.pulls(known, shared) {
-		temporary, sent, err = l.pullProven(ctx)
+		temporary, sent, err = l.pullProven(ctx, coming.unpacked)
 		if errors.Is(err, errUnreached) {
 			l.unreached.Store(true)
 		}
@@ -49,13 +54,14 @@ func (l load) bring(ctx context.Context, known bool) (temporary string, sent int
 	if l.daemon.containerd && l.img.Recompressed() {
 		temporary = l.img.Carrier().Digest.String() // the archive has it beside the root
 	}
-	again, err := l.sendProven(ctx, shared(), known)
+	var again int64
+	again, err = l.sendProven(ctx, shared(), known)
 	return temporary, sent + again, err
 }
 
 // pulls says whether to try a pull. Its name is all that holds the image at first, so that one that the daemon knows already,
-// or will have no name for, is sent. Of a classic store, a pull gets all layers, while an archive can do without the first ones
-// that are there.
+// or will have no name for, is sent. Of a classic store, a pull gets all layers but those that were pulled before, while an
+// archive can do without all the first ones that are there.
 func (l load) pulls(known bool, shared func() int) bool {
 	nameless := !l.daemon.containerd && l.img.Reference().Tag() == ""
 	switch {
@@ -70,8 +76,12 @@ func (l load) pulls(known bool, shared func() int) bool {
 		return false
 	case l.daemon.containerd:
 		return all >= worthContainerd
+	case all < worthClassic:
+		return false
 	default:
-		return all >= worthClassic && sizeFrom(l.img, shared()) >= all/4*3
+		first := shared()
+		rest := sizeFrom(l.img, first)
+		return rest >= all/4*3 || rest >= worthClassic && l.pulled.has(l.served()[:first])
 	}
 }
 
