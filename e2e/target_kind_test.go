@@ -77,6 +77,7 @@ func (d *daemon) buildNode(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
 	}
 	install(t, busybox, filepath.Join(root, busybox))
+	install(t, busybox, filepath.Join(root, "bin", "sh")) // a kind node has a shell
 	for _, program := range needed {
 		install(t, program, filepath.Join(root, "usr/local/bin", filepath.Base(program)))
 		libraries, _ := output(t, nil, "ldd", program) // a static program is an error

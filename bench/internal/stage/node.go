@@ -111,7 +111,7 @@ func (n *Node) write(ctx context.Context, w io.Writer) error {
 
 // files are the node's programs and their libraries, by where they go.
 func (n *Node) files(ctx context.Context) (map[string]string, error) {
-	files := map[string]string{busybox: busybox}
+	files := map[string]string{busybox: busybox, "/bin/sh": busybox}
 	for _, program := range []string{"containerd", "ctr", "containerd-shim-runc-v2", "runc"} {
 		path, err := exec.LookPath(n.engine.program(program))
 		if program == "runc" {

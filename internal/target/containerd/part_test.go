@@ -185,3 +185,40 @@ func TestTurn(t *testing.T) {
 		require.False(t, waits((*part).turn, 3))
 	})
 }
+
+// What another image brings of the layers is sent first: the line to the store is one for all, and nothing of ours is unpacked
+// before that.
+func TestWhatOthersBringIsSentFirst(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		below func(p *part)
+		took  time.Duration
+		want  error
+	}{
+		"sent":   {func(p *part) { time.Sleep(time.Second); close(p.sent); time.Sleep(time.Minute); p.finish(nil) }, time.Second, nil},
+		"broken": {func(p *part) { time.Sleep(time.Second); p.finish(errors.New("no")) }, time.Second, errBelow},
+		"never":  {func(*part) {}, time.Hour, context.DeadlineExceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				below := newPart(nil, 0, 0, nil)
+				above := newPart(nil, 0, 0, below)
+				above.shared = true
+				go test.below(below)
+				began := time.Now()
+				require.ErrorIs(t, above.turn(ctx, nil), test.want)
+				require.Equal(t, test.took, time.Since(began))
+				select {
+				case <-above.begun:
+					require.NoError(t, test.want, "nothing is being sent")
+				default:
+					require.Error(t, test.want, "it is being sent")
+				}
+				time.Sleep(2 * time.Minute)
+			})
+		})
+	}
+}

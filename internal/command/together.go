@@ -1,0 +1,168 @@
+package command
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// gatherTime is how long the first of several programs waits for the others.
+	gatherTime = time.Millisecond
+	// maxScript bounds what a shell is given to run, in bytes. Linux takes 128 KiB as one argument (execve(2)).
+	maxScript = 64 << 10
+	// notFound is the exit code that a shell has for a program that is not there (POSIX.1-2024, XCU 2.8.2).
+	notFound = 127
+)
+
+// Together is a Runner for where a program's start is dear: those that are asked for at the same time, and fed nothing, are
+// run by one shell, one after the other. Where there is no shell, or it does not do, each is run by itself. Safe for
+// concurrent use; it must not be copied once it is used.
+type Together struct {
+	Runner Runner
+
+	mu      sync.Mutex
+	waiting []*question
+	alone   atomic.Bool // there is no shell
+}
+
+var _ Runner = (*Together)(nil)
+
+// question is a program that somebody waits for.
+type question struct {
+	ctx     context.Context // of whoever waits
+	command Command
+	answer  chan struct{} // closed when the rest is set
+	alone   bool          // there is no answer: whoever waits is to run it
+	out     Output
+	err     error
+}
+
+// Run implements Runner.
+func (t *Together) Run(ctx context.Context, c Command) (Output, error) {
+	if c.Stdin != nil || len(c.Env) > 0 || t.alone.Load() {
+		return t.Runner.Run(ctx, c)
+	}
+	q := &question{ctx: ctx, command: c, answer: make(chan struct{})}
+	t.mu.Lock()
+	t.waiting = append(t.waiting, q)
+	if len(t.waiting) == 1 {
+		time.AfterFunc(gatherTime, t.ask)
+	}
+	t.mu.Unlock()
+	select {
+	case <-q.answer:
+	case <-ctx.Done():
+		return Output{}, context.Cause(ctx)
+	}
+	if q.alone {
+		return t.Runner.Run(ctx, c)
+	}
+	return q.out, q.err
+}
+
+// ask answers all questions that wait.
+func (t *Together) ask() {
+	t.mu.Lock()
+	asked := t.waiting
+	t.waiting = nil
+	t.mu.Unlock()
+	alone := len(asked) == 1 || !t.askShell(asked)
+	for _, q := range asked {
+		q.alone = alone
+		close(q.answer)
+	}
+}
+
+// askShell answers the questions by a shell; false is none of them, because of the shell.
+func (t *Together) askShell(asked []*question) bool {
+	mark := rand.Text()
+	script := scriptOf(asked, mark)
+	if len(script) > maxScript {
+		return false
+	}
+	ctx, stop := whileAnyWaits(asked)
+	defer stop()
+	out, err := t.Runner.Run(ctx, Command{Argv: []string{"sh", "-c", script}})
+	_, failed := errors.AsType[*Error](err)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		t.alone.Store(true)
+		return false
+	case failed:
+		return false
+	case err == nil:
+		return answerAll(asked, out, mark)
+	}
+	for _, q := range asked {
+		q.err = err
+	}
+	return true
+}
+
+// whileAnyWaits is a context that ends once nobody waits any more.
+func whileAnyWaits(asked []*question) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(asked[0].ctx))
+	var left atomic.Int32
+	left.Store(int32(len(asked)))
+	stops := make([]func() bool, len(asked))
+	for i, q := range asked {
+		stops[i] = context.AfterFunc(q.ctx, func() {
+			if left.Add(-1) == 0 {
+				cancel(context.Cause(q.ctx))
+			}
+		})
+	}
+	return ctx, func() {
+		for _, stop := range stops {
+			stop()
+		}
+		cancel(nil)
+	}
+}
+
+// scriptOf runs the programs, and writes the mark to both outputs behind each, with its exit code to the first.
+func scriptOf(asked []*question, mark string) string {
+	var script strings.Builder
+	for _, q := range asked {
+		for _, arg := range q.command.Argv {
+			script.WriteString("'" + strings.ReplaceAll(arg, "'", `'\''`) + "' ")
+		}
+		fmt.Fprintf(&script, "</dev/null; printf '%s %%d\\n' $?; printf %s >&2\n", mark, mark)
+	}
+	return script.String()
+}
+
+// answerAll hands out what the script wrote; false is that it did not come to its end.
+func answerAll(asked []*question, out Output, mark string) bool {
+	stdout, stderr := strings.Split(out.Stdout, mark), strings.Split(out.Stderr, mark)
+	if len(stdout) != len(asked)+1 || len(stderr) != len(asked)+1 {
+		return false
+	}
+	codes := make([]int, len(asked))
+	for i := range asked {
+		line, rest, _ := strings.Cut(stdout[i+1], "\n")
+		code, err := strconv.Atoi(strings.TrimSpace(line))
+		if err != nil {
+			return false
+		}
+		codes[i], stdout[i+1] = code, rest
+	}
+	for i, q := range asked {
+		q.out = Output{Stdout: stdout[i], Stderr: stderr[i]}
+		switch codes[i] {
+		case 0:
+		case notFound:
+			q.out, q.err = Output{}, fmt.Errorf("%w: %s", ErrNotFound, q.command.Argv[0])
+		default:
+			q.err = &Error{Command: q.command, Output: q.out, Code: codes[i]}
+		}
+	}
+	return true
+}
