@@ -134,7 +134,9 @@ func TestWithoutAShellEachProgramIsRunAlone(t *testing.T) {
 			[]string{"sh", "echo", "echo", "echo", "echo"}, nil,
 		},
 		"it fails": {
-			func(c command.Command) (command.Output, error) { return command.Output{}, &command.Error{Command: c, Code: 1} },
+			func(c command.Command) (command.Output, error) {
+				return command.Output{}, &command.Error{Command: c, Code: 1}
+			},
 			[]string{"sh", "echo", "echo", "sh", "echo", "echo"}, nil,
 		},
 		"it says something else": {
