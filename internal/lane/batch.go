@@ -28,6 +28,7 @@ func (r *run) load(ctx context.Context, jobs []job) []report.Image {
 	rows := make([]report.Image, len(jobs))
 	batches := r.batches(jobs, rows)
 	loads := newQueue(r.Concurrency, min(len(batches), maxOpen), func(waiting []*ticket) { r.expect(ctx, waiting) })
+	loads.bases.matter = len(batches) > 1 && r.Concurrency > 1 && r.unpacksTwice(ctx)
 	pulls := newQueue(r.Concurrency, 0, func([]*ticket) {})
 	var loading errgroup.Group
 	loading.SetLimit(maxOpen)
@@ -105,8 +106,8 @@ func (b *batch) load(ctx context.Context, q *queue) (lacking []*job) {
 	if err != nil {
 		q.pass()
 	} else {
-		err = b.inTurn(ctx, q, opened{img, open}, func() error {
-			b.send(ctx, img, report.Cache, open)
+		err = b.inTurn(ctx, q, opened{img, open}, func(unpacked func(int)) error {
+			b.send(ctx, img, report.Cache, open, unpacked)
 			return nil
 		})
 	}
@@ -122,10 +123,10 @@ func (b *batch) pull(ctx context.Context, q *queue, lacking []*job) {
 		j.cause, j.err = j.err, nil
 	}
 	attempts := func() int { return 0 }
-	err := b.inTurn(ctx, q, opened{}, func() (err error) {
+	err := b.inTurn(ctx, q, opened{}, func(func(int)) (err error) {
 		var img image.Image
 		if img, attempts, err = b.pulled(ctx, lacking[0]); err == nil {
-			b.send(ctx, img, report.Registry, lacking)
+			b.send(ctx, img, report.Registry, lacking, func(int) {})
 		}
 		return err
 	})
@@ -146,22 +147,32 @@ func (b *batch) done() {
 	}
 }
 
-// inTurn does f when it is the turn of o.
-func (b *batch) inTurn(ctx context.Context, q *queue, o opened, f func() error) error {
+// inTurn does f when it is the turn of o. f can tell how many of its first layers are unpacked.
+func (b *batch) inTurn(ctx context.Context, q *queue, o opened, f func(unpacked func(layers int)) error) error {
 	since := b.now()
-	leave, err := q.enter(ctx, o)
+	t, err := q.enter(ctx, o)
 	b.idle += b.now().Sub(since)
 	if err != nil {
 		return err
 	}
-	defer leave()
-	return f()
+	defer q.leave(t)
+	return f(func(layers int) { q.unpacked(t, layers) })
 }
 
-// send loads img into the targets of all jobs at once. Each job's err is what came of it.
-func (b *batch) send(ctx context.Context, img image.Image, from report.Source, jobs []*job) {
+// send loads img into the targets of all jobs at once. Each job's err is what came of it. Of several targets that can tell what
+// is unpacked none is asked: the others may not be so far.
+func (b *batch) send(ctx context.Context, img image.Image, from report.Source, jobs []*job, unpacked func(layers int)) {
+	tellers := 0
+	for _, j := range jobs {
+		if _, ok := j.target.Target.(target.Teller); ok {
+			tellers++
+		}
+	}
+	if tellers > 1 {
+		unpacked = func(int) {}
+	}
 	fanout.Each(ctx, img, len(jobs), func(i int, share image.Image) {
-		jobs[i].err = b.into(ctx, jobs[i], share, from)
+		jobs[i].err = b.into(ctx, jobs[i], share, from, unpacked)
 	})
 }
 
@@ -250,12 +261,19 @@ func (b *batch) pulled(ctx context.Context, j *job) (img image.Image, attempts f
 }
 
 // into loads img into the target of a job and writes down what that came to.
-func (b *batch) into(ctx context.Context, j *job, img image.Image, from report.Source) (err error) {
+func (b *batch) into(ctx context.Context, j *job, img image.Image, from report.Source, unpacked func(layers int)) (err error) {
 	defer b.clock(j)
 	defer recovered(&err)
 	track := b.Progress.Begin(j.item.Name, img.Size())
 	defer track.End()
-	result, err := j.to().Load(ctx, img.Observe(track.Add))
+	to := j.to()
+	load := to.Load
+	if teller, ok := to.(target.Teller); ok {
+		load = func(ctx context.Context, img image.Image) (target.Result, error) {
+			return teller.LoadTelling(ctx, img, unpacked)
+		}
+	}
+	result, err := load(ctx, img.Observe(track.Add))
 	if err != nil {
 		return fmt.Errorf("loading into %s: %w", j.target.Name, err)
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/opencontainers/go-digest"
 )
 
 // patience is how long an image that is open waits for others that are still being opened. As a rule all are open within
@@ -22,12 +24,15 @@ type queue struct {
 	expected    int // how many may still come and are waited for
 	waiting     []*ticket
 	begun, open bool // whether assembled was called, and has returned
+	bases       bases
 }
 
 // ticket is an image in the queue.
 type ticket struct {
 	opened
-	turn chan struct{} // closed when its turn has come
+	turn   chan struct{} // closed when its turn has come
+	chains []digest.Digest
+	awaits *ticket // the image that it has to wait for, if there is one
 }
 
 // newQueue expects so many images, of which limit go at a time.
@@ -36,15 +41,15 @@ func newQueue(limit, expected int, assembled func([]*ticket)) *queue {
 }
 
 // enter waits for the turn of an image. Who gets it gives it back with leave.
-func (q *queue) enter(ctx context.Context, o opened) (leave func(), err error) {
-	t := &ticket{opened: o, turn: make(chan struct{})}
+func (q *queue) enter(ctx context.Context, o opened) (*ticket, error) {
+	t := &ticket{opened: o, turn: make(chan struct{}), chains: chainsOf(o.img)}
 	q.arrive(t)
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	for {
 		select {
 		case <-t.turn:
-			return q.leave, nil
+			return t, nil
 		case <-timer.C:
 			q.begin()
 		case <-ctx.Done():
@@ -92,15 +97,24 @@ func (q *queue) assembly() (waiting []*ticket, first bool) {
 	return slices.Clone(q.waiting), first
 }
 
-// leave gives a turn back.
-func (q *queue) leave() {
+// unpacked notes that so many of the first layers of an image that has its turn are unpacked.
+func (q *queue) unpacked(t *ticket, layers int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.ended()
+	q.bases.unpacked(t, layers)
+	q.next()
 }
 
-// ended lets the next go in place of one that has had its turn. The queue is locked.
-func (q *queue) ended() {
+// leave gives the turn of a ticket back.
+func (q *queue) leave(t *ticket) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ended(t)
+}
+
+// ended takes what has had its turn off those that go. The queue is locked.
+func (q *queue) ended(t *ticket) {
+	q.bases.end(t)
 	q.free++
 	q.next()
 }
@@ -113,7 +127,7 @@ func (q *queue) give(t *ticket) {
 		q.waiting = slices.Delete(q.waiting, i, i+1)
 		return
 	}
-	q.ended()
+	q.ended(t)
 }
 
 // next lets go as many as may. The queue is locked.
@@ -125,15 +139,16 @@ func (q *queue) next() {
 		}
 		q.waiting = slices.DeleteFunc(q.waiting, func(t *ticket) bool { return t == largest })
 		q.free--
+		q.bases.begin(largest)
 		close(largest.turn)
 	}
 }
 
-// largest is the largest image that waits, or nil. The queue is locked.
+// largest is the largest image that need not wait for another, or nil. The queue is locked.
 func (q *queue) largest() *ticket {
 	var largest *ticket
 	for _, t := range q.waiting {
-		if largest == nil || t.img.Size() > largest.img.Size() {
+		if (largest == nil || t.img.Size() > largest.img.Size()) && !q.bases.wait(t) {
 			largest = t
 		}
 	}

@@ -75,6 +75,17 @@ type Expecter interface {
 	Expect(ctx context.Context, images []image.Image)
 }
 
+// Teller is a Target that can tell, while it loads an image, which of its layers are unpacked.
+type Teller interface {
+	Target
+	// Twice says whether it unpacks a layer once for each of several images that it gets at the same time. Where that is not
+	// known it does not.
+	Twice(ctx context.Context) bool
+	// LoadTelling is Load. It tells unpacked how many of img's first layers are unpacked, as far as that can be known, and
+	// never after it has returned.
+	LoadTelling(ctx context.Context, img image.Image, unpacked func(layers int)) (Result, error)
+}
+
 // Unavailable is a target that is known not to be there.
 type Unavailable struct {
 	// Err says why; it is ErrUnavailable.

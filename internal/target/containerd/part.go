@@ -81,15 +81,9 @@ func (p *part) next(ctx context.Context, earlier []*part) error {
 	return await(ctx, earlier[len(earlier)-1].begun)
 }
 
-// turn waits until the part may be sent: behind all earlier ones, and not too far ahead of their unpacking. What it stands on
-// of another image goes first: that is waited for, and the line to the store is one for all.
+// turn waits until the part may be sent: behind all earlier ones, and not too far ahead of their unpacking.
 func (p *part) turn(ctx context.Context, earlier []*part) error {
 	n := len(earlier)
-	if p.shared {
-		if err := p.sharedBy(ctx, p.below.wait(ctx, p.below.sent)); err != nil {
-			return err
-		}
-	}
 	if n > 0 {
 		if err := await(ctx, earlier[n-1].sent); err != nil {
 			return err
@@ -116,13 +110,9 @@ func await(ctx context.Context, c <-chan struct{}) error {
 // ready says that the part is sent, and waits for what is below it.
 func (p *part) ready(ctx context.Context) error {
 	close(p.sent)
-	return p.sharedBy(ctx, p.supported(ctx))
-}
-
-// sharedBy is err of what is below the part, whose cause is not this image's if another brings that.
-func (p *part) sharedBy(ctx context.Context, err error) error {
+	err := p.supported(ctx)
 	if err != nil && p.shared && ctx.Err() == nil {
-		return fmt.Errorf("%w: %s", errBelow, oneline.Of(err.Error()))
+		return fmt.Errorf("%w: %s", errBelow, oneline.Of(err.Error())) // its cause is not this image's
 	}
 	return err
 }

@@ -58,11 +58,10 @@ type Docker struct {
 	unreached atomic.Bool
 	// images and names serialise what two loads of this process would do to one image or to one name.
 	images, names target.Locks
-	bases         bases
 	pulled        pulled
 }
 
-var _ target.Target = (*Docker)(nil)
+var _ target.Teller = (*Docker)(nil)
 
 // New finds out where the daemon listens; it does not talk to it. An address that can't be used, such as a docker
 // context that does not exist or one behind ssh, is target.ErrUnavailable.
@@ -92,6 +91,13 @@ func (d *Docker) Platform(ctx context.Context) (platform.Platform, error) {
 		return platform.Platform{}, err
 	}
 	return known.platform, nil
+}
+
+// Twice implements target.Teller. Two pulls at the same time unpack what they share once each in a containerd store; a classic
+// one has the second wait for the first.
+func (d *Docker) Twice(ctx context.Context) bool {
+	known, err := d.daemon(ctx)
+	return err == nil && known.containerd
 }
 
 // daemon is what a daemon says of itself.

@@ -18,16 +18,23 @@ type load struct {
 	*Docker
 	daemon daemon
 	img    image.Image
+	// unpacked is told how many of its first layers are unpacked.
+	unpacked func(layers int)
 }
 
 // Load implements target.Target. The image is sent without its tag and named once it is known to be whole, so that a
 // load that breaks, even one whose daemon is killed, leaves another image's name where it was.
 func (d *Docker) Load(ctx context.Context, img image.Image) (target.Result, error) {
+	return d.LoadTelling(ctx, img, func(int) {})
+}
+
+// LoadTelling implements target.Teller, as far as the image is pulled and the daemon says what it does.
+func (d *Docker) LoadTelling(ctx context.Context, img image.Image, unpacked func(layers int)) (target.Result, error) {
 	known, err := d.daemon(ctx)
 	if err != nil {
 		return target.Result{}, err
 	}
-	l := load{Docker: d, daemon: known, img: img}
+	l := load{Docker: d, daemon: known, img: img, unpacked: unpacked}
 	result, err := l.run(ctx)
 	switch {
 	case err == nil:

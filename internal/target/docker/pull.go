@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/moby/moby/client"
@@ -25,11 +27,11 @@ var errUnreached = errors.New("the daemon does not reach this process")
 
 // pullProven has the daemon pull the image and proves that it holds it whole. On an error what that left there is removed;
 // else the daemon has it under a temporary name, which goes once it has another.
-func (l load) pullProven(ctx context.Context, unpacked func(layer string)) (temporary string, sent int64, err error) {
+func (l load) pullProven(ctx context.Context) (temporary string, sent int64, err error) {
 	if err := l.room(0); err != nil {
 		return "", 0, err
 	}
-	temporary, sent, err = l.pull(ctx, unpacked)
+	temporary, sent, err = l.pull(ctx)
 	if err == nil {
 		var head int64
 		head, err = l.sendHead(ctx)
@@ -48,10 +50,9 @@ func (l load) pullProven(ctx context.Context, unpacked func(layer string)) (temp
 	return temporary, sent, err
 }
 
-// pull serves the image to the daemon until that has pulled it, and tells unpacked the short ids of its layers as it hears of
-// them. The name that it may have there now is "" where it never asked
+// pull serves the image to the daemon until that has pulled it. The name that it may have there now is "" where it never asked
 // for anything.
-func (l load) pull(parent context.Context, unpacked func(layer string)) (name string, sent int64, err error) {
+func (l load) pull(parent context.Context) (name string, sent int64, err error) {
 	ctx, fail := context.WithCancelCause(parent)
 	defer fail(nil)
 	watch := l.watch(fail)
@@ -69,7 +70,7 @@ func (l load) pull(parent context.Context, unpacked func(layer string)) (name st
 		}
 	})
 	defer contact.Stop()
-	if err := l.postPull(ctx, registry.Reference(), watch, unpacked); err != nil {
+	if err := l.postPull(ctx, registry.Reference(), watch); err != nil {
 		if isSaid(err) && !registry.Asked() {
 			err = fmt.Errorf("%w: %w", errUnreached, err)
 		}
@@ -95,7 +96,7 @@ func (l load) plain() bool {
 // postPull is one pull request and its answer. At the end of ctx a containerd store is left the time to end the pull by
 // itself: what it has of a layer is garbage then, while after a request that was cancelled it keeps that for hours, and the
 // next pull, whosever it is, goes on with it, whatever bytes these are.
-func (l load) postPull(ctx context.Context, name string, watch *watch, unpacked func(layer string)) error {
+func (l load) postPull(ctx context.Context, name string, watch *watch) error {
 	asking, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
@@ -118,8 +119,16 @@ func (l load) postPull(ctx context.Context, name string, watch *watch, unpacked 
 	if err != nil {
 		return daemonError(err)
 	}
-	err = readAnswer(heard{watch, answer}, maxAnswer, unpacked)
+	err = readAnswer(heard{watch, answer}, maxAnswer, l.complete)
 	return errors.Join(err, answer.Close())
+}
+
+// complete takes the short id of a layer that the daemon has pulled and unpacked, and so all below it.
+func (l load) complete(id string) {
+	i := slices.IndexFunc(l.img.Layers(), func(layer image.Layer) bool { return strings.HasPrefix(layer.Descriptor.Digest.Encoded(), id) })
+	if i >= 0 && id != "" {
+		l.unpacked(i + 1)
+	}
 }
 
 // collect has a containerd store forget what it got of a pull that is over. It collects garbage when it thinks fit, but at once

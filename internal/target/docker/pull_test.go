@@ -269,6 +269,32 @@ func TestABaseThatWasPulledIsNotPulledAgain(t *testing.T) {
 	}
 }
 
+// A daemon says of each layer when it is unpacked; what it says of others is nothing.
+func TestAPullTellsWhatIsUnpacked(t *testing.T) {
+	t.Parallel()
+	for _, containerd := range []bool{false, true} {
+		e := newEngine(t, containerd)
+		img := imagetest.New(t, imagetest.Options{Layers: 3, LayerSize: large(containerd)})
+		e.pull = func(w http.ResponseWriter, r *http.Request, p puller) bool {
+			for _, l := range []int{0, 2} {
+				id := img.Layers()[l].Descriptor.Digest.Encoded()[:12]
+				reply(w, map[string]string{"status": "Downloading", "id": id})
+				reply(w, map[string]string{"status": "Pull complete", "id": id})
+			}
+			reply(w, map[string]string{"status": "Pull complete"})
+			reply(w, map[string]string{"status": "Pull complete", "id": "ffffffffffff"})
+			require.NoError(t, e.pulled(r.Context(), p, r.FormValue("fromImage")+"@"+p.digest))
+			return true
+		}
+		var told []int
+		d := e.target()
+		_, err := d.LoadTelling(t.Context(), img, func(layers int) { told = append(told, layers) })
+		require.NoError(t, err)
+		require.Equal(t, []int{1, 3}, told)
+		require.Equal(t, containerd, d.Twice(t.Context()))
+	}
+}
+
 // takeTransfers are the calls since the last time that bring an image.
 func (e *engine) takeTransfers() []string {
 	var transfers []string

@@ -36,14 +36,9 @@ func (l load) bring(ctx context.Context, known bool) (temporary string, sent int
 	if l.img.Recompressed() && l.tooOldForZstd() {
 		return "", 0, fmt.Errorf("%w: Docker %s is too old for them, 23.0 or later is needed", target.ErrRecompressed, oneline.Of(l.daemon.version))
 	}
-	coming, err := l.enter(ctx)
-	if err != nil {
-		return "", 0, err
-	}
-	defer func() { coming.leave(err == nil) }()
 	shared := sync.OnceValue(func() int { return l.shared(ctx) })
 	if l.pulls(known, shared) {
-		temporary, sent, err = l.pullProven(ctx, coming.unpacked)
+		temporary, sent, err = l.pullProven(ctx)
 		if errors.Is(err, errUnreached) {
 			l.unreached.Store(true)
 		}
@@ -54,8 +49,7 @@ func (l load) bring(ctx context.Context, known bool) (temporary string, sent int
 	if l.daemon.containerd && l.img.Recompressed() {
 		temporary = l.img.Carrier().Digest.String() // the archive has it beside the root
 	}
-	var again int64
-	again, err = l.sendProven(ctx, shared(), known)
+	again, err := l.sendProven(ctx, shared(), known)
 	return temporary, sent + again, err
 }
 
