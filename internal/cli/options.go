@@ -42,7 +42,7 @@ type grammar struct {
 // pinLists say which images are meant; every mode that needs images has them.
 type pinLists struct {
 	Pins   list `placeholder:"FILE" help:"Pin lists: paths or globs, one a line, each may carry a selector after '#'."`
-	Images text `placeholder:"REF" help:"Images inline, one reference a line with optional lanes=, platforms=, name= and nodes=."`
+	Images text `placeholder:"REF" help:"Images inline, one reference a line with optional lanes=, platforms=, name=, nodes= and type=."`
 }
 
 // pinOptions say which images are meant and how their keys are made.

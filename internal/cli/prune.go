@@ -18,7 +18,7 @@ type pruneCommand struct {
 	pinOptions
 	storeOption
 	Platforms list `placeholder:"OS/ARCH" help:"Platforms whose entries stay, one a line; default: linux and the host's architecture."`
-	OlderThan span `default:"0" help:"Delete entries that were saved longer ago, as in 30d; 0 is no limit."`
+	OlderThan span `default:"0" help:"Delete also what the pins need where it was saved longer ago, as in 30d; 0 is no limit."`
 	Delete    bool `help:"Delete; without it, prune only says what it would delete."`
 	JSON      bool `name:"json" help:"Print what is or would be deleted as JSON."`
 }
