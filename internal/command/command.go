@@ -30,6 +30,8 @@ type Command struct {
 	// beginning of a stream for the whole; an error of w is the program's own end and of no consequence. ctx ends with
 	// the program.
 	Stdin func(ctx context.Context, w io.Writer) error
+	// Asks says that the program changes nothing: it may go on after its Run has ended, and be run again.
+	Asks bool
 	// Env are variables beyond those of this process, as NAME=value.
 	Env []string
 }

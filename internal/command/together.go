@@ -17,13 +17,13 @@ const (
 	gatherTime = time.Millisecond
 	// maxScript bounds what a shell is given to run, in bytes. Linux takes 128 KiB as one argument (execve(2)).
 	maxScript = 64 << 10
-	// notFound is the exit code that a shell has for a program that is not there (POSIX.1-2024, XCU 2.8.2).
+	// notFound is the exit code that a shell has for a program that is not there (POSIX.1-2024, XCU 2.8.2), and that any may have.
 	notFound = 127
 )
 
-// Together is a Runner for where a program's start is dear: those that are asked for at the same time, and fed nothing, are
-// run by one shell, one after the other. Where there is no shell, or it does not do, each is run by itself. Safe for
-// concurrent use; it must not be copied once it is used.
+// Together is a Runner for where a program's start is dear: those that only ask, and are run at the same time, are run by one
+// shell, one after the other. Where there is no shell, or it does not do, each is run by itself. Safe for concurrent use; it
+// must not be copied once it is used.
 type Together struct {
 	Runner Runner
 
@@ -46,7 +46,7 @@ type question struct {
 
 // Run implements Runner.
 func (t *Together) Run(ctx context.Context, c Command) (Output, error) {
-	if c.Stdin != nil || len(c.Env) > 0 || t.alone.Load() {
+	if !c.Asks || c.Stdin != nil || len(c.Env) > 0 || t.alone.Load() {
 		return t.Runner.Run(ctx, c)
 	}
 	q := &question{ctx: ctx, command: c, answer: make(chan struct{})}
@@ -75,7 +75,7 @@ func (t *Together) ask() {
 	t.mu.Unlock()
 	alone := len(asked) == 1 || !t.askShell(asked)
 	for _, q := range asked {
-		q.alone = alone
+		q.alone = q.alone || alone
 		close(q.answer)
 	}
 }
@@ -127,9 +127,11 @@ func whileAnyWaits(asked []*question) (ctx context.Context, stop func()) {
 	}
 }
 
-// scriptOf runs the programs, and writes the mark to both outputs behind each, with its exit code to the first.
+// scriptOf runs the programs, and writes the mark to both outputs in front of all, because a shell may say something first, and
+// behind each, with its exit code to the first output.
 func scriptOf(asked []*question, mark string) string {
 	var script strings.Builder
+	fmt.Fprintf(&script, "printf %s; printf %s >&2\n", mark, mark)
 	for _, q := range asked {
 		for _, arg := range q.command.Argv {
 			script.WriteString("'" + strings.ReplaceAll(arg, "'", `'\''`) + "' ")
@@ -142,9 +144,10 @@ func scriptOf(asked []*question, mark string) string {
 // answerAll hands out what the script wrote; false is that it did not come to its end.
 func answerAll(asked []*question, out Output, mark string) bool {
 	stdout, stderr := strings.Split(out.Stdout, mark), strings.Split(out.Stderr, mark)
-	if len(stdout) != len(asked)+1 || len(stderr) != len(asked)+1 {
+	if len(stdout) != len(asked)+2 || len(stderr) != len(asked)+2 {
 		return false
 	}
+	stdout, stderr = stdout[1:], stderr[1:]
 	codes := make([]int, len(asked))
 	for i := range asked {
 		line, rest, _ := strings.Cut(stdout[i+1], "\n")
@@ -158,8 +161,8 @@ func answerAll(asked []*question, out Output, mark string) bool {
 		q.out = Output{Stdout: stdout[i], Stderr: stderr[i]}
 		switch codes[i] {
 		case 0:
-		case notFound:
-			q.out, q.err = Output{}, fmt.Errorf("%w: %s", ErrNotFound, q.command.Argv[0])
+		case notFound: // or its own code: by itself it can be told
+			q.alone = true
 		default:
 			q.err = &Error{Command: q.command, Output: q.out, Code: codes[i]}
 		}

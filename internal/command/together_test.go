@@ -47,7 +47,9 @@ func askAll(t *testing.T, runner command.Runner, programs ...[]string) []answer 
 	answers := make([]answer, len(programs))
 	var asked sync.WaitGroup
 	for i, argv := range programs {
-		asked.Go(func() { answers[i].out, answers[i].err = runner.Run(t.Context(), command.Command{Argv: argv}) })
+		asked.Go(func() {
+			answers[i].out, answers[i].err = runner.Run(t.Context(), command.Command{Argv: argv, Asks: true})
+		})
 	}
 	asked.Wait()
 	return answers
@@ -64,8 +66,9 @@ func TestProgramsThatAreAskedForTogetherShareAShell(t *testing.T) {
 		[]string{"no-such-program-anywhere"},
 		[]string{"sh", "-c", "kill -9 $$"},
 		[]string{"true"},
+		[]string{"sh", "-c", "echo own >&2; exit 127"},
 	)
-	require.Equal(t, []string{"sh"}, host.ran)
+	require.ElementsMatch(t, []string{"sh", "no-such-program-anywhere", "sh"}, host.ran)
 	require.Equal(t, answer{out: command.Output{Stdout: odd + "||x|"}}, got[0])
 
 	failed, ok := errors.AsType[*command.Error](got[1].err)
@@ -81,6 +84,7 @@ func TestProgramsThatAreAskedForTogetherShareAShell(t *testing.T) {
 	require.True(t, ok, "%v", got[4].err)
 	require.Equal(t, 128+9, failed.Code)
 	require.Equal(t, answer{}, got[5])
+	require.EqualError(t, got[6].err, "sh -c echo own >&2; exit 127: exit code 127: own")
 }
 
 func TestProgramsThatComeOneByOneAreRunAlone(t *testing.T) {
@@ -88,14 +92,14 @@ func TestProgramsThatComeOneByOneAreRunAlone(t *testing.T) {
 	host := &counted{}
 	together := &command.Together{Runner: host}
 	for range 2 {
-		out, err := together.Run(t.Context(), command.Command{Argv: []string{"echo", "x"}})
+		out, err := together.Run(t.Context(), command.Command{Argv: []string{"echo", "x"}, Asks: true})
 		require.NoError(t, err)
 		require.Equal(t, "x\n", out.Stdout)
 	}
 	require.Equal(t, []string{"echo", "echo"}, host.ran)
 }
 
-// What is fed, or has an environment of its own, is no shell's business.
+// What is fed, has an environment of its own, or changes something, is no shell's business.
 func TestProgramsThatAreFedAreRunAlone(t *testing.T) {
 	t.Parallel()
 	host := &counted{}
@@ -103,21 +107,24 @@ func TestProgramsThatAreFedAreRunAlone(t *testing.T) {
 	var asked sync.WaitGroup
 	for range 3 {
 		asked.Go(func() {
-			out, err := together.Run(t.Context(), command.Command{Argv: []string{"cat"}, Stdin: func(_ context.Context, w io.Writer) error {
+			out, err := together.Run(t.Context(), command.Command{Argv: []string{"cat"}, Asks: true, Stdin: func(_ context.Context, w io.Writer) error {
 				_, err := io.WriteString(w, "fed")
 				return err
 			}})
 			if err != nil || out.Stdout != "fed" {
 				t.Errorf("%v, %q", err, out.Stdout)
 			}
-			out, err = together.Run(t.Context(), command.Command{Argv: []string{"sh", "-c", "echo $OWN"}, Env: []string{"OWN=mine"}})
+			out, err = together.Run(t.Context(), command.Command{Argv: []string{"sh", "-c", "echo $OWN"}, Asks: true, Env: []string{"OWN=mine"}})
 			if err != nil || out.Stdout != "mine\n" {
 				t.Errorf("%v, %q", err, out.Stdout)
+			}
+			if _, err = together.Run(t.Context(), command.Command{Argv: []string{"true"}}); err != nil {
+				t.Error(err)
 			}
 		})
 	}
 	asked.Wait()
-	require.Len(t, host.ran, 6)
+	require.Len(t, host.ran, 9)
 }
 
 // Where a shell does not do, each program is run by itself.
@@ -145,8 +152,8 @@ func TestWithoutAShellEachProgramIsRunAlone(t *testing.T) {
 		},
 		"it stops early": {
 			func(c command.Command) (command.Output, error) {
-				first, _, _ := strings.Cut(c.Argv[2], "\n")
-				return command.Host{}.Run(t.Context(), command.Command{Argv: []string{"sh", "-c", first}})
+				lines := strings.SplitAfterN(c.Argv[2], "\n", 3) // of which the first program is the second
+				return command.Host{}.Run(t.Context(), command.Command{Argv: []string{"sh", "-c", lines[0] + lines[1]}})
 			},
 			[]string{"sh", "echo", "echo", "sh", "echo", "echo"}, nil,
 		},
@@ -206,7 +213,7 @@ func TestTheShellEndsWithTheLastWhoWaits(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancels[i] = cancel
 		go func() {
-			_, err := together.Run(ctx, command.Command{Argv: []string{"true"}})
+			_, err := together.Run(ctx, command.Command{Argv: []string{"true"}, Asks: true})
 			got <- err
 		}()
 	}
@@ -221,4 +228,15 @@ func TestTheShellEndsWithTheLastWhoWaits(t *testing.T) {
 	cancels[1](why[1])
 	require.ErrorIs(t, <-got, why[1])
 	require.ErrorIs(t, <-ended, why[1])
+}
+
+func TestWhatAShellSaysFirstIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	host := &counted{instead: func(ctx context.Context, c command.Command) (command.Output, error) {
+		c.Argv = []string{"sh", "-c", "echo welcome; echo careful >&2\n" + c.Argv[2]}
+		return command.Host{}.Run(ctx, c)
+	}}
+	for i, got := range askAll(t, &command.Together{Runner: host}, []string{"echo", "0"}, []string{"echo", "1"}) {
+		require.Equal(t, answer{out: command.Output{Stdout: fmt.Sprintln(i)}}, got)
+	}
 }

@@ -82,6 +82,7 @@ type Image struct {
 	further                []Layer // of a prefix: those that it is without
 	source                 Source
 	observe                func(n int)
+	unawaited              bool // see Unawaited
 	form                   form
 	head, tail             []byte // what the archive holds before the layers, and behind them
 }
@@ -156,6 +157,16 @@ func (img Image) Observe(f func(n int)) Image {
 	return img
 }
 
+// Unawaited is img where it is not known when its layers will come, as from a registry that throttles: nobody who loads another
+// image is to wait for it to bring layers that both have.
+func (img Image) Unawaited() Image {
+	img.unawaited = true
+	return img
+}
+
+// Awaitable says whether others may wait for what img brings.
+func (img Image) Awaitable() bool { return !img.unawaited }
+
 // Layer opens layer i. What it returns is verified: its last byte is handed on only once digest and size, and of a
 // recompressed layer its content, are known to be right, and any difference is ErrVerify. Reads end with ctx. Whatever
 // goes wrong is ErrRead. The caller closes it.
@@ -167,10 +178,15 @@ func (img Image) Layer(ctx context.Context, i int) (io.ReadCloser, error) {
 	return img.verified(ctx, rc, i), nil
 }
 
-// open opens the blob of layer i, as its source gives it.
-func (img Image) open(ctx context.Context, i int) (io.ReadCloser, error) {
+// open opens the blob of layer i, as its source gives it. A panic of the source is an error of it.
+func (img Image) open(ctx context.Context, i int) (rc io.ReadCloser, err error) {
 	d := img.layers[i].Descriptor
-	rc, err := img.source.Blob(ctx, d)
+	defer func() {
+		if v := recover(); v != nil {
+			rc, err = nil, fmt.Errorf("%w: opening layer %s panicked: %v", ErrRead, short(d.Digest), v)
+		}
+	}()
+	rc, err = img.source.Blob(ctx, d)
 	if err != nil {
 		return nil, fmt.Errorf("%w: opening layer %s: %w", ErrRead, short(d.Digest), err)
 	}

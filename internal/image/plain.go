@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -15,6 +16,9 @@ import (
 
 	"github.com/pullonce/pullonce/internal/image/unpack"
 )
+
+// ErrPacked says that a layer's content can't be had here, and its blob is right.
+var ErrPacked = errors.New("a layer whose content can't be had")
 
 // HasContent says whether Content can unpack every layer: none is encrypted or of an unknown type.
 func (img Image) HasContent() bool {
@@ -36,7 +40,8 @@ func (img Image) Contents() (Document, error) {
 }
 
 // Content opens what layer i unpacks to. As with Layer, its last byte is handed on only once all is known to be right: the
-// blob by its digest, and the content by the config's diff id. Whatever goes wrong is ErrRead. The caller closes it.
+// blob by its digest, and the content by the config's diff id. Whatever goes wrong is ErrRead, and ErrPacked as well where
+// the blob is in xz or bzip2, whatever its media type says. The caller closes it.
 func (img Image) Content(ctx context.Context, i int) (io.ReadCloser, error) {
 	rc, err := img.open(ctx, i)
 	if err != nil {
@@ -116,6 +121,9 @@ func (r *plainReader) verify() error {
 func (r *plainReader) spoilt(err error) error {
 	if _, unread := io.Copy(io.Discard, struct{ io.Reader }{r.blob}); unread != nil {
 		return unread
+	}
+	if errors.Is(err, unpack.ErrUnknown) {
+		return fmt.Errorf("%w: blob %s is %w", ErrPacked, short(r.layer.Descriptor.Digest), err)
 	}
 	return fmt.Errorf("%w: unpacking blob %s: %w", ErrVerify, short(r.layer.Descriptor.Digest), unpack.NoEOF(err))
 }

@@ -78,6 +78,58 @@ func TestContentIsWhatALayerUnpacksTo(t *testing.T) {
 	}
 }
 
+// What only daemons unpack is right all the same, and said to be: a blob that is wrong is not.
+func TestContentInXzOrBzip2CannotBeHad(t *testing.T) {
+	t.Parallel()
+	for _, blob := range [][]byte{[]byte("\xfd7zXZ\x00 and more"), []byte("BZh91AY&SY and more")} {
+		img := unpacked(t, ocispec.MediaTypeImageLayerGzip, blob, []byte("a content"))
+		for right, source := range map[bool]image.Source{
+			true:  imagetest.Blobs{digest.FromBytes(blob): blob},
+			false: imagetest.Blobs{digest.FromBytes(blob): append(bytes.Clone(blob[:len(blob)-1]), 'X')},
+		} {
+			rc, err := img.Via(func(image.Source) image.Source { return source }).Content(t.Context(), 0)
+			require.NoError(t, err)
+			_, err = io.ReadAll(rc)
+			require.ErrorIs(t, err, image.ErrRead)
+			require.Equal(t, right, errors.Is(err, image.ErrPacked), err)
+			require.Equal(t, !right, errors.Is(err, image.ErrVerify), err)
+			require.NoError(t, rc.Close())
+		}
+	}
+}
+
+// Whoever reads a layer may be in a goroutine where nobody catches a panic of its source.
+func TestASourceThatPanicsIsAnError(t *testing.T) {
+	t.Parallel()
+	img := imagetest.New(t, imagetest.Options{})
+	panics := readerFunc(func([]byte) (int, error) { panic("a bug") })
+	for name, give := range map[string]func() (io.ReadCloser, error){
+		"when it is opened": func() (io.ReadCloser, error) { panic("a bug") },
+		"when it is read":   func() (io.ReadCloser, error) { return io.NopCloser(panics), nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			broken := img.Via(func(image.Source) image.Source {
+				return imagetest.Source(func(context.Context, ocispec.Descriptor) (io.ReadCloser, error) { return give() })
+			})
+			for _, open := range []func(context.Context, int) (io.ReadCloser, error){broken.Layer, broken.Content} {
+				rc, err := open(t.Context(), 0)
+				if err == nil {
+					_, err = io.ReadAll(rc)
+				}
+				require.ErrorIs(t, err, image.ErrRead)
+				require.ErrorContains(t, err, "panicked: a bug")
+			}
+			require.ErrorIs(t, image.Encode(t.Context(), io.Discard, broken), image.ErrRead)
+		})
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+// Read implements io.Reader.
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
 // Neither a wrong blob nor a wrong content is handed on to its end.
 func TestContentIsVerifiedToItsLastByte(t *testing.T) {
 	t.Parallel()

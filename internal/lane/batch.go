@@ -257,7 +257,7 @@ func (b *batch) pulled(ctx context.Context, j *job) (img image.Image, attempts f
 	if err != nil {
 		return image.Image{}, attempts, err
 	}
-	return pull.Image, pull.Attempts, pull.Image.Loadable()
+	return pull.Image.Unawaited(), pull.Attempts, pull.Image.Loadable()
 }
 
 // into loads img into the target of a job and writes down what that came to.

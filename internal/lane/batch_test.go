@@ -102,6 +102,33 @@ func TestOneTargetFailsAlone(t *testing.T) {
 	require.Empty(t, b.registry.Log())
 }
 
+// awaiting notes which images others may wait for.
+type awaiting struct {
+	*memory
+	names map[string]bool
+}
+
+func (a awaiting) Load(ctx context.Context, img image.Image) (target.Result, error) {
+	a.mu.Lock()
+	a.names[img.Reference().Familiar()] = img.Awaitable()
+	a.mu.Unlock()
+	return a.memory.Load(ctx, img)
+}
+
+// An image from a registry, which may throttle, is none that one from the store waits for.
+func TestNobodyWaitsForWhatIsPulled(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "redis:7", "nginx:1")
+	all := b.options.Pins
+	b.options.Pins = all[:1]
+	b.prime(t)
+	b.options.Pins = all
+	into := awaiting{b.target, map[string]bool{}}
+	b.options.Targets = []lane.Target{{Name: "memory", Target: into}}
+	lane.Run(t.Context(), b.options)
+	require.Equal(t, map[string]bool{"redis:7": true, "nginx:1": false}, into.names)
+}
+
 func TestMissIsPulledOnceAndSaidOnce(t *testing.T) {
 	t.Parallel()
 	b, _, memories := severalTargets(t, false, "redis:7")

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -16,11 +17,19 @@ import (
 // every decoder to have.
 const maxWindow = 8 << 20
 
+// maxMagic is the length of the longest of the following.
+const maxMagic = 6
+
 // The first bytes of what a layer may be (RFC 1952, 2.3.1; RFC 8878, 3.1.1).
 var (
 	gzipMagic = []byte{0x1f, 0x8b, 8}
 	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
+	// What daemons unpack besides: xz (The .xz File Format, 2.1.1.1), and bzip2.
+	otherMagic = [][]byte{{0xfd, '7', 'z', 'X', 'Z', 0}, {'B', 'Z', 'h'}}
 )
+
+// ErrUnknown says that a blob is packed in a way that is unpacked by others only: xz or bzip2.
+var ErrUnknown = errors.New("packed in xz or bzip2, which is not unpacked here")
 
 // Zstd reads what the frames of packed hold, in the goroutine of whoever reads, who closes it.
 func Zstd(packed io.Reader) (*zstd.Decoder, error) {
@@ -31,21 +40,24 @@ func Zstd(packed io.Reader) (*zstd.Decoder, error) {
 type Unpacker struct{ gzip gzip.Reader }
 
 // Open gives the content of packed, by its first bytes: the media type of a layer is not always true, and daemons go by
-// these. What is too short for any is its own content, and so is its error. close is to be called once.
+// these. What is too short for any is its own content, and so is its error. What others unpack is ErrUnknown. close is to be
+// called once.
 func (u *Unpacker) Open(packed *bufio.Reader) (content io.Reader, close func(), err error) {
-	first, _ := packed.Peek(len(zstdMagic))
+	first, _ := packed.Peek(maxMagic)
 	switch {
 	case bytes.HasPrefix(first, gzipMagic):
 		if err := u.gzip.Reset(packed); err != nil {
 			return nil, nil, err
 		}
 		return &u.gzip, func() {}, nil
-	case bytes.Equal(first, zstdMagic):
+	case bytes.HasPrefix(first, zstdMagic):
 		decoder, err := Zstd(packed)
 		if err != nil {
 			return nil, nil, err
 		}
 		return decoder, decoder.Close, nil
+	case slices.ContainsFunc(otherMagic, func(magic []byte) bool { return bytes.HasPrefix(first, magic) }):
+		return nil, nil, ErrUnknown
 	default:
 		return packed, func() {}, nil
 	}

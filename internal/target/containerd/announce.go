@@ -35,7 +35,9 @@ func (q *queue) enter(img image.Image) *ticket {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.waiting = append(q.waiting, t)
+	if img.Awaitable() {
+		q.waiting = append(q.waiting, t)
+	}
 	return t
 }
 
@@ -64,6 +66,9 @@ func (q *queue) turn(ctx context.Context, t *ticket) {
 func (q *queue) before(t *ticket) []*ticket {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	earlier := q.waiting[:max(0, slices.Index(q.waiting, t))]
+	earlier := q.waiting
+	if i := slices.Index(q.waiting, t); i >= 0 {
+		earlier = earlier[:i]
+	}
 	return slices.DeleteFunc(slices.Clone(earlier), func(other *ticket) bool { return other.base != t.base })
 }

@@ -34,5 +34,12 @@ func TestAnnouncedFirstIsFirst(t *testing.T) {
 		require.Equal(t, time.Second, waits(second))
 		q.leave(first)
 		require.Zero(t, waits(second), "it has left")
+
+		pulled := q.enter(imagetest.New(t, imagetest.Options{Layers: 4}).Unawaited())
+		last := q.enter(imagetest.New(t, imagetest.Options{Layers: 5}))
+		require.Equal(t, announceTime, waits(pulled), "for the second")
+		q.leave(second)
+		require.Zero(t, waits(last), "nobody waits for what may take long")
+		q.leave(pulled)
 	})
 }

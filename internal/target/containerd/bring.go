@@ -31,7 +31,7 @@ func (l *load) bring(ctx context.Context, about About) (sent int64, err error) {
 
 	leading := l.leading(ctx, client)
 	l.queue.turn(ctx, l.ticket)
-	parts, release := l.underway.claim(l.img.Layers(), leading, l.leastPart())
+	parts, release := l.underway.claim(l.img.Layers(), leading, l.leastPart(), l.img.Awaitable())
 	l.queue.leave(l.ticket)
 	defer func() {
 		if err != nil {

@@ -72,11 +72,11 @@ func (c *Ctr) ask(ctx context.Context) (d dialect, err error) {
 	var plugins, help, name string
 	questions, asking := errgroup.WithContext(ctx)
 	questions.Go(func() (err error) {
-		plugins, err = c.run(asking, nil, "plugins", "ls", "--detailed")
+		plugins, err = c.question(asking, "plugins", "ls", "--detailed")
 		return err
 	})
 	questions.Go(func() (err error) {
-		help, err = c.run(asking, nil, "images", "import", "--help")
+		help, err = c.question(asking, "images", "import", "--help")
 		return err
 	})
 	if c.Config != nil {
@@ -113,7 +113,7 @@ func (c *Ctr) Find(ctx context.Context, names []string, digests []digest.Digest)
 	for _, sum := range digests {
 		args = append(args, fmt.Sprintf("target.digest==%q", sum))
 	}
-	table, err := c.run(ctx, nil, args...)
+	table, err := c.question(ctx, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -146,6 +146,11 @@ func (c *Ctr) Tag(ctx context.Context, source string, names []string) error {
 func (c *Ctr) Remove(ctx context.Context, names []string) error {
 	_, err := c.run(ctx, nil, append([]string{"images", "rm"}, names...)...)
 	return err
+}
+
+// question runs what changes nothing.
+func (c *Ctr) question(ctx context.Context, args ...string) (string, error) {
+	return run(ctx, c.Runner, command.Command{Argv: slices.Concat(c.Argv, args), Asks: true}, strings.Join(args[:2], " "))
 }
 
 func (c *Ctr) run(ctx context.Context, stdin func(context.Context, io.Writer) error, args ...string) (string, error) {

@@ -17,7 +17,7 @@ func (c *Ctr) Leading(ctx context.Context, img image.Image) (int, error) {
 	for _, l := range img.Layers() {
 		args = append(args, fmt.Sprintf("digest==%s", l.Descriptor.Digest))
 	}
-	out, err := c.run(ctx, nil, args...)
+	out, err := c.question(ctx, args...)
 	if err != nil {
 		return 0, err
 	}
@@ -45,6 +45,6 @@ func (c *Ctr) Names(ctx context.Context, digests []digest.Digest) ([]string, err
 }
 
 func (c *Ctr) names(ctx context.Context, filters ...string) ([]string, error) {
-	out, err := c.run(ctx, nil, append([]string{"images", "ls", "--quiet"}, filters...)...)
+	out, err := c.question(ctx, append([]string{"images", "ls", "--quiet"}, filters...)...)
 	return strings.Fields(out), err
 }

@@ -78,19 +78,20 @@ func (p *part) next(ctx context.Context, earlier []*part) error {
 	if len(earlier) == 0 {
 		return nil
 	}
-	return await(ctx, earlier[len(earlier)-1].begun)
+	last := earlier[len(earlier)-1]
+	return last.wait(ctx, last.begun)
 }
 
 // turn waits until the part may be sent: behind all earlier ones, and not too far ahead of their unpacking.
 func (p *part) turn(ctx context.Context, earlier []*part) error {
 	n := len(earlier)
 	if n > 0 {
-		if err := await(ctx, earlier[n-1].sent); err != nil {
+		if err := earlier[n-1].wait(ctx, earlier[n-1].sent); err != nil {
 			return err
 		}
 	}
 	if n > ahead {
-		if err := await(ctx, earlier[n-1-ahead].done); err != nil {
+		if err := earlier[n-1-ahead].wait(ctx, earlier[n-1-ahead].done); err != nil {
 			return err
 		}
 	}
@@ -154,8 +155,8 @@ type underway struct {
 }
 
 // claim cuts layers without the first ones into parts of at least size bytes. What others are bringing of them is left to
-// them. Others can build upon the parts, unless they are released: those of a load that has failed.
-func (u *underway) claim(layers []image.Layer, first int, size int64) (parts []*part, release func()) {
+// them. Others can build upon the parts if they may wait for them, until they are released: those of a load that has failed.
+func (u *underway) claim(layers []image.Layer, first int, size int64, awaitable bool) (parts []*part, release func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	chains := chains(layers)
@@ -165,16 +166,23 @@ func (u *underway) claim(layers []image.Layer, first int, size int64) (parts []*
 	for _, end := range cut(layers, first, size) {
 		p := newPart(layers, first, end, below)
 		p.shared, p.unpacked = shared, unpacked
-		for _, chain := range chains[first:end] {
-			if u.parts == nil {
-				u.parts = map[digest.Digest]*part{}
-			}
-			u.parts[chain] = p
+		if awaitable {
+			u.register(chains[first:end], p)
 		}
 		parts = append(parts, p)
 		below, shared, unpacked, first = p, false, true, end
 	}
 	return parts, func() { u.release(chains, parts) }
+}
+
+// register lets others build upon a part. The parts are locked.
+func (u *underway) register(chains []digest.Digest, p *part) {
+	if u.parts == nil {
+		u.parts = map[digest.Digest]*part{}
+	}
+	for _, chain := range chains {
+		u.parts[chain] = p
+	}
 }
 
 // common is the part that brings the most of the layers beyond the first, and how many are there then.

@@ -52,12 +52,12 @@ func TestCut(t *testing.T) {
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	var u underway
-	first, release := u.claim(layersOf("abc", 20, 20, 20), 0, partSize)
+	first, release := u.claim(layersOf("abc", 20, 20, 20), 0, partSize, true)
 	require.Len(t, first, 3)
 	require.Nil(t, first[0].below)
 	require.Same(t, first[1], first[2].below)
 
-	second, releaseSecond := u.claim(layersOf("abd", 20, 20, 20), 0, partSize)
+	second, releaseSecond := u.claim(layersOf("abd", 20, 20, 20), 0, partSize, true)
 	require.Len(t, second, 1, "the rest is another's")
 	require.Equal(t, []int{2, 3}, []int{second[0].from, second[0].end})
 	require.Same(t, first[1], second[0].below)
@@ -65,21 +65,35 @@ func TestClaims(t *testing.T) {
 	require.True(t, second[0].unpacked)
 	require.False(t, first[1].shared)
 
-	all, _ := u.claim(layersOf("abd", 20, 20, 20), 0, partSize)
+	all, _ := u.claim(layersOf("abd", 20, 20, 20), 0, partSize, true)
 	require.Equal(t, []int{3, 3}, []int{all[0].from, all[0].end}, "nothing but the names")
 
-	there, _ := u.claim(layersOf("abe", 20, 20, 20), 2, partSize)
+	there, _ := u.claim(layersOf("abe", 20, 20, 20), 2, partSize, true)
 	require.Nil(t, there[0].below, "what is there needs no other")
 
 	first[1].finish(errors.New("no"))
-	retried, _ := u.claim(layersOf("abf", 20, 20, 20), 0, partSize)
+	retried, _ := u.claim(layersOf("abf", 20, 20, 20), 0, partSize, true)
 	require.Same(t, first[0], retried[0].below, "what did not come is not built upon")
 	require.Equal(t, 1, retried[0].from)
 
 	release()
-	again, _ := u.claim(layersOf("ac", 20, 20), 0, partSize)
+	again, _ := u.claim(layersOf("ac", 20, 20), 0, partSize, true)
 	require.Nil(t, again[0].below)
 	releaseSecond()
+}
+
+// What may take long to come is not built upon, and builds upon what others bring.
+func TestClaimsOfWhatIsNotAwaited(t *testing.T) {
+	t.Parallel()
+	var u underway
+	pulled, release := u.claim(layersOf("abc", 20, 20, 20), 0, partSize, false)
+	require.Len(t, pulled, 3)
+	stored, _ := u.claim(layersOf("abd", 20, 20, 20), 0, partSize, true)
+	require.Nil(t, stored[0].below)
+	require.Zero(t, stored[0].from)
+	release()
+	later, _ := u.claim(layersOf("abe", 20, 20, 20), 0, partSize, false)
+	require.Same(t, stored[1], later[0].below)
 }
 
 // Where little of a part is common, it is not worth waiting until all of it is unpacked.
@@ -97,8 +111,8 @@ func TestWaitsForWhatIsWorthIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var u underway
-			_, _ = u.claim(test.theirs, 0, partSize)
-			parts, _ := u.claim(test.ours, 0, partSize)
+			_, _ = u.claim(test.theirs, 0, partSize, true)
+			parts, _ := u.claim(test.ours, 0, partSize, true)
 			require.NotNil(t, parts[0].below)
 			require.Equal(t, test.unpacked, parts[0].unpacked)
 		})

@@ -3,6 +3,7 @@ package docker_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,11 +13,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pullonce/pullonce/internal/image"
 	"github.com/pullonce/pullonce/internal/image/imagetest"
+	"github.com/pullonce/pullonce/internal/reference"
 	"github.com/pullonce/pullonce/internal/target"
 	"github.com/pullonce/pullonce/internal/target/docker"
 )
@@ -267,6 +270,28 @@ func TestABaseThatWasPulledIsNotPulledAgain(t *testing.T) {
 			require.Less(t, result.Sent, contentBytes(t, img)/2, "the layers of the base were left out")
 		})
 	}
+}
+
+// A layer in xz is none that is served unpacked; the daemon unpacks it from an archive.
+func TestLayersInXzAreSentAsTheyAre(t *testing.T) {
+	t.Parallel()
+	parts := imagetest.Parts(t, imagetest.Options{Layers: 3, LayerSize: large(false)})
+	var manifest ocispec.Manifest
+	require.NoError(t, json.Unmarshal(parts.Manifest, &manifest))
+	blob := append([]byte("\xfd7zXZ\x00"), make([]byte, 1000)...)
+	manifest.Layers[1].Digest, manifest.Layers[1].Size = digest.FromBytes(blob), int64(len(blob))
+	parts.Source.(imagetest.Blobs)[manifest.Layers[1].Digest] = blob
+	var err error
+	parts.Manifest, err = json.Marshal(manifest)
+	require.NoError(t, err)
+	parts.Root = parts.Manifest
+	parts.Reference = reference.MustParse("test:1")
+	img, err := image.New(parts)
+	require.NoError(t, err)
+	e := newEngine(t, false)
+	_, err = e.target().Load(t.Context(), img)
+	require.NoError(t, err)
+	require.Equal(t, []string{"POST /images/create", "POST /images/load"}, e.takeTransfers())
 }
 
 // A daemon says of each layer when it is unpacked; what it says of others is nothing.

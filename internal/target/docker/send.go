@@ -103,7 +103,7 @@ func (d *Docker) send(parent context.Context, img image.Image, first int) (int64
 	out := &counter{w: watched{watch, pw}}
 	var encoder errgroup.Group
 	encoder.Go(func() error {
-		err := encode(ctx, out, img, first)
+		err := image.EncodeFrom(ctx, out, img, first)
 		if err != nil && !errors.Is(err, io.ErrClosedPipe) {
 			fail(err)
 		}
@@ -121,16 +121,6 @@ func (d *Docker) send(parent context.Context, img image.Image, first int) (int64
 		err = fmt.Errorf("after %d bytes of an image of %d: %w", out.n, img.Size(), err)
 	}
 	return out.n, err
-}
-
-// encode writes the archive of img without its first layers. A panic of its source is a layer that can't be read.
-func encode(ctx context.Context, w io.Writer, img image.Image, first int) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("%w: it panicked: %v", image.ErrRead, v)
-		}
-	}()
-	return image.EncodeFrom(ctx, w, img, first)
 }
 
 // post is one load request and its answer.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/pullonce/pullonce/internal/image"
 	"github.com/pullonce/pullonce/internal/oneline"
 	"github.com/pullonce/pullonce/internal/target"
 )
@@ -82,5 +83,5 @@ func (l load) pulls(known bool, shared func() int) bool {
 // isCurable says whether an archive may work where a pull failed.
 func isCurable(err error) bool {
 	said, ok := errors.AsType[*engineError](err)
-	return errors.Is(err, errUnreached) || errors.Is(err, errAbsent) || errors.Is(err, errBroken) || ok && !said.gone && !said.final
+	return errors.Is(err, errUnreached) || errors.Is(err, image.ErrPacked) || errors.Is(err, errAbsent) || errors.Is(err, errBroken) || ok && !said.gone && !said.final
 }

@@ -106,7 +106,7 @@ func briefly(ctx context.Context, limit time.Duration, call func(context.Context
 
 // config is the configuration of the node's containerd.
 func config(ctx context.Context, node command.Runner) string {
-	out, err := node.Run(ctx, command.Command{Argv: []string{"containerd", "config", "dump"}})
+	out, err := node.Run(ctx, command.Command{Argv: []string{"containerd", "config", "dump"}, Asks: true})
 	if err != nil {
 		return ""
 	}

@@ -105,14 +105,8 @@ func (r *Registry) fail(err error) {
 	})
 }
 
-// copyLayer reads all of layer i, because it is proven only as a whole, and writes it from that byte on. A panic of the
-// image's source is a layer that can't be read.
-func (r *Registry) copyLayer(ctx context.Context, w io.Writer, i int, from int64) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("%w: layer %d panicked: %v", image.ErrRead, i, v)
-		}
-	}()
+// copyLayer reads all of layer i, because it is proven only as a whole, and writes it from that byte on.
+func (r *Registry) copyLayer(ctx context.Context, w io.Writer, i int, from int64) error {
 	open := r.img.Layer
 	if r.opts.Plain {
 		open = r.img.Content
