@@ -130,18 +130,24 @@ func (m *memory) serve(w http.ResponseWriter, req *http.Request, name string) {
 		storageError(w, http.StatusNotFound, "BlobNotFound")
 		return
 	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("x-ms-blob-type", "BlockBlob")
+	ServeBlob(w, req, b.modified, b.data)
+}
+
+// ServeBlob answers a GET or a HEAD of a blob as Azure's store does, with the range that is asked for by Azure's name for it or
+// by HTTP's. What else is to be in the header must be there.
+func ServeBlob(w http.ResponseWriter, req *http.Request, modified time.Time, data []byte) {
 	for header, values := range req.Header { // as the client spells them: without a network nobody puts them right
 		if strings.EqualFold(header, "x-ms-range") {
 			req.Header.Set("Range", values[0])
 		}
 	}
-	w.Header().Set("Content-Type", "application/octet-stream")
-	w.Header().Set("x-ms-blob-type", "BlockBlob")
-	if len(b.data) == 0 && req.Header.Get("Range") != "" {
+	if len(data) == 0 && req.Header.Get("Range") != "" {
 		storageError(w, http.StatusRequestedRangeNotSatisfiable, "InvalidRange")
 		return
 	}
-	http.ServeContent(w, req, "", b.modified, bytes.NewReader(b.data))
+	http.ServeContent(w, req, "", modified, bytes.NewReader(data))
 }
 
 func (m *memory) write(w http.ResponseWriter, op Op, name, block string, body []byte) {

@@ -1,7 +1,8 @@
+//go:build linux
+
 package stage
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -11,6 +12,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/pullonce/pullonce/internal/cachetest"
 )
 
 // kept serves blobs from memory, as a store has served them once. The service that contenders ask has processors of its own;
@@ -107,20 +110,12 @@ func (k *kept) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	switch req.Method {
 	case http.MethodGet, http.MethodHead:
 		if b := k.get(name); b != nil && !req.URL.Query().Has("comp") {
-			b.serve(w, req)
+			maps.Copy(w.Header(), b.header)
+			cachetest.ServeBlob(w, req, b.modified, b.data)
 			return
 		}
 	default:
 		k.put(name, nil)
 	}
 	k.store.ServeHTTP(w, req)
-}
-
-// serve answers as the store would: with its header, and the range that is asked for, by Azure's name for it or by HTTP's.
-func (b *blob) serve(w http.ResponseWriter, req *http.Request) {
-	maps.Copy(w.Header(), b.header)
-	if azure := req.Header.Get("x-ms-range"); azure != "" {
-		req.Header.Set("Range", azure)
-	}
-	http.ServeContent(w, req, "", b.modified, bytes.NewReader(b.data))
 }
