@@ -2,13 +2,13 @@ package image_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"io"
 	"testing"
 	"testing/iotest"
 
-	"github.com/klauspost/compress/gzip"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/stretchr/testify/require"
@@ -31,13 +31,7 @@ func unpacked(t *testing.T, mediaType string, blob, content []byte) image.Image 
 }
 
 func gzipped(t *testing.T, content []byte) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	zw := gzip.NewWriter(&b)
-	_, err := zw.Write(content)
-	require.NoError(t, err)
-	require.NoError(t, zw.Close())
-	return b.Bytes()
+	return imagetest.Gzip(t, content, gzip.DefaultCompression)
 }
 
 // What a layer is packed with is told by its first bytes, as daemons do it.

@@ -102,7 +102,7 @@ func Parts(t testing.TB, o Options) image.Parts {
 	}
 	for i := range o.Layers {
 		content := layer(t, fmt.Sprintf("layer-%d", i), o.LayerSize, o.Seed+uint64(i))
-		manifest.Layers = append(manifest.Layers, blobs.add(ocispec.MediaTypeImageLayerGzip, zip(t, content)))
+		manifest.Layers = append(manifest.Layers, blobs.add(ocispec.MediaTypeImageLayerGzip, Gzip(t, content, gzip.NoCompression)))
 		config.RootFS.DiffIDs = append(config.RootFS.DiffIDs, digest.FromBytes(content))
 		if o.Recompressed {
 			standIns = append(standIns, blobs.add(ocispec.MediaTypeImageLayerZstd, Zstd(content)))
@@ -192,10 +192,11 @@ func layer(t testing.TB, name string, size int, seed uint64) []byte {
 	return plain.Bytes()
 }
 
-// zip is content in gzip, the same bytes with every version of Go.
-func zip(t testing.TB, content []byte) []byte {
+// Gzip is content in gzip at a level of compress/gzip. At gzip.NoCompression it is the same bytes with every version of Go.
+func Gzip(t testing.TB, content []byte, level int) []byte {
+	t.Helper()
 	var packed bytes.Buffer
-	zw, err := gzip.NewWriterLevel(&packed, gzip.NoCompression)
+	zw, err := gzip.NewWriterLevel(&packed, level)
 	require.NoError(t, err)
 	_, err = zw.Write(content)
 	require.NoError(t, err)

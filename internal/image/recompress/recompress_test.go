@@ -95,13 +95,7 @@ func text(seed uint64, size int) []byte {
 }
 
 func zip(t testing.TB, content []byte) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	_, err := w.Write(content)
-	require.NoError(t, err)
-	require.NoError(t, w.Close())
-	return b.Bytes()
+	return imagetest.Gzip(t, content, gzip.DefaultCompression)
 }
 
 func gzipped(t testing.TB, content []byte) part {
