@@ -33,9 +33,6 @@ type bases struct {
 // wait says whether an image had better wait: a good part of it is on its way with another, and who waits for some of that waits
 // for all of it.
 func (b *bases) wait(t *ticket) bool {
-	if !b.matter {
-		return false
-	}
 	for _, other := range b.coming {
 		fresh := b.fresh(t, other)
 		if fresh > 0 && (t.awaits == other || fresh*muchShared >= t.img.Size()) {

@@ -31,7 +31,7 @@ type queue struct {
 type ticket struct {
 	opened
 	turn   chan struct{} // closed when its turn has come
-	chains []digest.Digest
+	chains []digest.Digest // none where bases do not matter
 	awaits *ticket // the image that it has to wait for, if there is one
 }
 
@@ -42,7 +42,10 @@ func newQueue(limit, expected int, assembled func([]*ticket)) *queue {
 
 // enter waits for the turn of an image. Who gets it gives it back with leave.
 func (q *queue) enter(ctx context.Context, o opened) (*ticket, error) {
-	t := &ticket{opened: o, turn: make(chan struct{}), chains: chainsOf(o.img)}
+	t := &ticket{opened: o, turn: make(chan struct{})}
+	if q.bases.matter {
+		t.chains = chainsOf(o.img)
+	}
 	q.arrive(t)
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
