@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -197,37 +197,36 @@ func TestAScriptThatIsTooLongIsNotTried(t *testing.T) {
 // Who stops waiting does not take the answer from the others; when nobody waits, the shell is ended.
 func TestTheShellEndsWithTheLastWhoWaits(t *testing.T) {
 	t.Parallel()
-	ended := make(chan error, 1)
-	running := make(chan struct{})
-	host := &counted{instead: func(ctx context.Context, _ command.Command) (command.Output, error) {
-		close(running)
-		<-ctx.Done()
-		ended <- context.Cause(ctx)
-		return command.Output{}, context.Cause(ctx)
-	}}
-	together := &command.Together{Runner: host}
-	why := []error{errors.New("first"), errors.New("second")}
-	cancels := make([]context.CancelCauseFunc, 2)
-	got := make(chan error, 2)
-	for i := range 2 {
-		ctx, cancel := context.WithCancelCause(t.Context())
-		cancels[i] = cancel
-		go func() {
-			_, err := together.Run(ctx, command.Command{Argv: []string{"true"}, Asks: true})
-			got <- err
-		}()
-	}
-	<-running
-	cancels[0](why[0])
-	require.ErrorIs(t, <-got, why[0])
-	select {
-	case <-ended:
-		require.Fail(t, "somebody still waits")
-	case <-time.After(20 * time.Millisecond):
-	}
-	cancels[1](why[1])
-	require.ErrorIs(t, <-got, why[1])
-	require.ErrorIs(t, <-ended, why[1])
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan error, 1)
+		running := make(chan struct{})
+		host := &counted{instead: func(ctx context.Context, _ command.Command) (command.Output, error) {
+			close(running)
+			<-ctx.Done()
+			ended <- context.Cause(ctx)
+			return command.Output{}, context.Cause(ctx)
+		}}
+		together := &command.Together{Runner: host}
+		why := []error{errors.New("first"), errors.New("second")}
+		cancels := make([]context.CancelCauseFunc, 2)
+		got := make(chan error, 2)
+		for i := range 2 {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			cancels[i] = cancel
+			go func() {
+				_, err := together.Run(ctx, command.Command{Argv: []string{"true"}, Asks: true})
+				got <- err
+			}()
+		}
+		<-running
+		cancels[0](why[0])
+		require.ErrorIs(t, <-got, why[0])
+		synctest.Wait()
+		require.Empty(t, ended, "somebody still waits")
+		cancels[1](why[1])
+		require.ErrorIs(t, <-got, why[1])
+		require.ErrorIs(t, <-ended, why[1])
+	})
 }
 
 func TestWhatAShellSaysFirstIsNoAnswer(t *testing.T) {

@@ -58,7 +58,8 @@ type Docker struct {
 	unreached atomic.Bool
 	// images and names serialise what two loads of this process would do to one image or to one name.
 	images, names target.Locks
-	pulled        pulled
+	// pulled are the layers that the daemon has from pulls of this process.
+	pulled pulled
 }
 
 var _ target.Teller = (*Docker)(nil)

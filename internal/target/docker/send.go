@@ -137,8 +137,8 @@ func (d *Docker) post(ctx context.Context, archive io.Reader, watch *watch) erro
 const layerComplete = "Pull complete"
 
 // readAnswer finds the failure among the messages of a load or a pull, which have maxAnswer bytes in all, or at least more
-// for each, and tells complete the short ids of layers that are said to be that. The containerd store reports one that it had while unpacking as if it were progress (moby,
-// daemon/containerd/image_exporter.go).
+// for each, and tells complete the short ids of layers that are said to be that. The containerd store reports a failure that
+// it had while unpacking as if it were progress (moby, daemon/containerd/image_exporter.go).
 func readAnswer(r io.Reader, more int64, complete func(layer string)) error {
 	bounded := &io.LimitedReader{R: r, N: maxAnswer}
 	messages := json.NewDecoder(bounded)

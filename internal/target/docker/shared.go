@@ -48,7 +48,8 @@ func common(layers []image.Layer, held []string) int {
 }
 
 // pulled are the digests under which a daemon has pulled layers from this process. A classic store knows them again: where it
-// has what they unpack to, it does not ask for them in another pull (moby, daemon/internal/distribution/metadata). The zero value works.
+// has what they unpack to, it does not ask for them in another pull (moby, daemon/internal/distribution/metadata). The zero
+// value works.
 type pulled struct {
 	mu      sync.Mutex
 	digests map[digest.Digest]bool

@@ -82,6 +82,8 @@ func (l load) pulls(known bool, shared func() int) bool {
 
 // isCurable says whether an archive may work where a pull failed.
 func isCurable(err error) bool {
-	said, ok := errors.AsType[*engineError](err)
-	return errors.Is(err, errUnreached) || errors.Is(err, image.ErrPacked) || errors.Is(err, errAbsent) || errors.Is(err, errBroken) || ok && !said.gone && !said.final
+	if said, ok := errors.AsType[*engineError](err); ok && !said.gone && !said.final {
+		return true
+	}
+	return errors.Is(err, errUnreached) || errors.Is(err, errAbsent) || errors.Is(err, errBroken) || errors.Is(err, image.ErrPacked)
 }
