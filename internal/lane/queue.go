@@ -30,9 +30,9 @@ type queue struct {
 // ticket is an image in the queue.
 type ticket struct {
 	opened
-	turn   chan struct{} // closed when its turn has come
+	turn   chan struct{}   // closed when its turn has come
 	chains []digest.Digest // none where bases do not matter
-	awaits *ticket // the image that it has to wait for, if there is one
+	awaits *ticket         // the image that it has to wait for, if there is one
 }
 
 // newQueue expects so many images, of which limit go at a time.
