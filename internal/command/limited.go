@@ -37,9 +37,16 @@ type Hung struct {
 func (h *Hung) Error() string { return fmt.Sprintf("%s %s within %s", h.Command, h.Missed, h.Limit) }
 
 // Run implements Runner.
-func (l Limited) Run(ctx context.Context, c Command) (Output, error) {
+func (l Limited) Run(ctx context.Context, c Command) (out Output, err error) {
+	l.watch(ctx, c, func(ctx context.Context, c Command) { out, err = l.Runner.Run(ctx, c) })
+	return out, err
+}
+
+// watch has run run c, which is watched for silence.
+func (l Limited) watch(ctx context.Context, c Command, run func(context.Context, Command)) {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
+	watched := c
 	timer := func(missed string, limit time.Duration) *silence {
 		return newSilence(limit, func() { fail(&Hung{Command: c, Missed: missed, Limit: limit}) })
 	}
@@ -47,19 +54,19 @@ func (l Limited) Run(ctx context.Context, c Command) (Output, error) {
 		call := timer("did not end", l.Limits.Call)
 		call.begin()
 		defer call.end()
-		return l.Runner.Run(ctx, c)
+		run(ctx, watched)
+		return
 	}
 	stall, quiet := timer("took none of its input", l.Limits.Stall), timer("did not end behind its input", l.Limits.Quiet)
 	defer quiet.end()
-	feed := c.Stdin
-	c.Stdin = func(ctx context.Context, w io.Writer) error {
-		err := feed(ctx, timed{w, stall})
+	watched.Stdin = func(ctx context.Context, w io.Writer) error {
+		err := c.Stdin(ctx, timed{w, stall})
 		if err == nil {
 			quiet.begin()
 		}
 		return err
 	}
-	return l.Runner.Run(ctx, c)
+	run(ctx, watched)
 }
 
 // silence is a time that must not pass between its beginning and its end. It may begin again.

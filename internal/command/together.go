@@ -22,7 +22,7 @@ const (
 )
 
 // Together is a Runner for where a program's start is dear: those that only ask, and are run at the same time, are run by one
-// shell, one after the other. Where there is no shell, or it does not do, each is run by itself. Safe for concurrent use; it
+// shell, one after the other; and so are those of a chain. Where there is no shell, or it does not do, each is run by itself. Safe for concurrent use; it
 // must not be copied once it is used.
 type Together struct {
 	Runner Runner
@@ -30,6 +30,7 @@ type Together struct {
 	mu      sync.Mutex
 	waiting []*question
 	alone   atomic.Bool // there is no shell
+	shell   atomic.Bool // there is one: it has answered
 }
 
 var _ Runner = (*Together)(nil)
@@ -98,7 +99,7 @@ func (t *Together) askShell(asked []*question) bool {
 	case failed:
 		return false
 	case err == nil:
-		return answerAll(asked, out, mark)
+		return t.answerAll(asked, out, mark)
 	}
 	for _, q := range asked {
 		q.err = err
@@ -131,40 +132,65 @@ func whileAnyWaits(asked []*question) (ctx context.Context, stop func()) {
 // behind each, with its exit code to the first output.
 func scriptOf(asked []*question, mark string) string {
 	var script strings.Builder
-	fmt.Fprintf(&script, "printf %s; printf %s >&2\n", mark, mark)
+	script.WriteString(scriptHead(mark))
 	for _, q := range asked {
-		for _, arg := range q.command.Argv {
-			script.WriteString("'" + strings.ReplaceAll(arg, "'", `'\''`) + "' ")
-		}
-		fmt.Fprintf(&script, "</dev/null; printf '%s %%d\\n' $?; printf %s >&2\n", mark, mark)
+		fmt.Fprintf(&script, "%s </dev/null; printf '%s %%d\\n' $?; printf %s >&2\n", quoted(q.command.Argv), mark, mark)
 	}
 	return script.String()
 }
 
-// answerAll hands out what the script wrote; false is that it did not come to its end.
-func answerAll(asked []*question, out Output, mark string) bool {
+func scriptHead(mark string) string { return fmt.Sprintf("printf %s; printf %s >&2\n", mark, mark) }
+
+// quoted is a command line for a shell (POSIX.1-2024, XCU 2.2.2).
+func quoted(argv []string) string {
+	words := make([]string, len(argv))
+	for i, arg := range argv {
+		words[i] = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+	}
+	return strings.Join(words, " ")
+}
+
+// ended is how a program of a script ended.
+type ended struct {
+	out  Output
+	code int
+}
+
+// parseEnds takes apart what a script wrote, as far as it came; false is that nobody can tell.
+func parseEnds(out Output, mark string) ([]ended, bool) {
 	stdout, stderr := strings.Split(out.Stdout, mark), strings.Split(out.Stderr, mark)
-	if len(stdout) != len(asked)+2 || len(stderr) != len(asked)+2 {
-		return false
+	if len(stdout) < 2 || len(stderr) != len(stdout) {
+		return nil, false
 	}
 	stdout, stderr = stdout[1:], stderr[1:]
-	codes := make([]int, len(asked))
-	for i := range asked {
+	ends := make([]ended, len(stdout)-1)
+	for i := range ends {
 		line, rest, _ := strings.Cut(stdout[i+1], "\n")
 		code, err := strconv.Atoi(strings.TrimSpace(line))
 		if err != nil {
-			return false
+			return nil, false
 		}
-		codes[i], stdout[i+1] = code, rest
+		stdout[i+1] = rest
+		ends[i] = ended{out: Output{Stdout: stdout[i], Stderr: stderr[i]}, code: code}
 	}
+	return ends, true
+}
+
+// answerAll hands out what the script wrote; false is that it did not come to its end.
+func (t *Together) answerAll(asked []*question, out Output, mark string) bool {
+	ends, ok := parseEnds(out, mark)
+	if !ok || len(ends) != len(asked) {
+		return false
+	}
+	t.shell.Store(true)
 	for i, q := range asked {
-		q.out = Output{Stdout: stdout[i], Stderr: stderr[i]}
-		switch codes[i] {
+		q.out = ends[i].out
+		switch ends[i].code {
 		case 0:
 		case notFound: // or its own code: by itself it can be told
 			q.alone = true
 		default:
-			q.err = &Error{Command: q.command, Output: q.out, Code: codes[i]}
+			q.err = &Error{Command: q.command, Output: q.out, Code: ends[i].code}
 		}
 	}
 	return true

@@ -3,9 +3,11 @@ package containerd
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 
+	"github.com/opencontainers/go-digest"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pullonce/pullonce/internal/image"
@@ -18,15 +20,14 @@ func (l *load) bring(ctx context.Context, about About) (sent int64, err error) {
 	if !ok {
 		return l.bringWhole(ctx, about)
 	}
-	var left []string
 	var looking errgroup.Group
 	looking.Go(func() error {
-		left = l.abandoned(ctx, client)
+		l.abandoned.look(ctx, client)
 		return nil
 	})
 	defer func() {
 		_ = looking.Wait() // what is not known is not tidied up
-		l.temporary = append(l.temporary, left...)
+		l.temporary = append(l.temporary, l.abandoned.take()...)
 	}()
 
 	leading := l.leading(ctx, client)
@@ -49,14 +50,31 @@ func (l *load) bring(ctx context.Context, about About) (sent int64, err error) {
 // leading is how many of the image's first layers need not be sent. A small image is sent sooner than that is known, and what
 // can't be asked is no reason to give up.
 func (l *load) leading(ctx context.Context, client Stager) int {
-	if bytesOf(l.img.Layers()) < l.leastPart()/2 {
+	if l.isSmall() {
 		return 0
 	}
-	n, err := client.Leading(ctx, l.img)
-	if err != nil {
-		return 0
+	blobs := l.blobs
+	if blobs == nil {
+		blobs, _ = client.Blobs(ctx, digestsOf(l.img.Layers()))
+	}
+	n := 0
+	for _, sum := range digestsOf(l.img.Layers()) {
+		if !slices.Contains(blobs, sum) {
+			break
+		}
+		n++
 	}
 	return n
+}
+
+func (l *load) isSmall() bool { return bytesOf(l.img.Layers()) < l.leastPart()/2 }
+
+func digestsOf(layers []image.Layer) []digest.Digest {
+	digests := make([]digest.Digest, len(layers))
+	for i, layer := range layers {
+		digests[i] = layer.Descriptor.Digest
+	}
+	return digests
 }
 
 // isSaid says whether it is the containerd that would not have an image in parts: not its source that failed, and not a
@@ -85,30 +103,38 @@ func (l *load) bringParts(ctx context.Context, about About, parts []*part) (int6
 		return 0, finish(parts, err)
 	}
 	var sent atomic.Int64
+	var held []Held // once the last part is there
 	importing, ctxOfAll := errgroup.WithContext(ctx)
 	for i, p := range parts {
 		importing.Go(func() error {
-			earlier := parts[:i]
-			err := p.next(ctxOfAll, earlier)
-			if err == nil {
-				begin := func(ctx context.Context) error { return p.turn(ctx, earlier) }
-				var n int64
-				n, err = l.Import(ctxOfAll, Archive{Image: archives[i], Without: p.from, Begin: begin, Ready: p.ready})
-				sent.Add(n)
-			}
+			now, n, err := l.bringPart(ctxOfAll, p, parts[:i], archives[i])
+			sent.Add(n)
 			p.finish(err)
+			if archives[i].Then != nil {
+				held = now
+			}
 			return err
 		})
 	}
 	if err := importing.Wait(); err != nil {
 		return sent.Load(), err
 	}
-	return sent.Load(), l.prove(ctx, []string{l.byRoot()})
+	return sent.Load(), l.prove(held, []string{l.byRoot()})
 }
 
-// archives are what the parts are sent as: the last one is the image, in front of it are images of its first layers.
-func (l *load) archives(parts []*part) ([]image.Image, error) {
-	archives := make([]image.Image, len(parts))
+// bringPart sends a part when it is its turn.
+func (l *load) bringPart(ctx context.Context, p *part, earlier []*part, archive Archive) ([]Held, int64, error) {
+	if err := p.next(ctx, earlier); err != nil {
+		return nil, 0, err
+	}
+	archive.Begin = func(ctx context.Context) error { return p.turn(ctx, earlier) }
+	return l.Import(ctx, archive)
+}
+
+// archives are what the parts are sent as: the last one is the image, and asks what came of it; in front of it are images of
+// its first layers.
+func (l *load) archives(parts []*part) ([]Archive, error) {
+	archives := make([]Archive, len(parts))
 	name, err := newPartName()
 	for i, p := range parts {
 		img := l.img
@@ -116,12 +142,15 @@ func (l *load) archives(parts []*part) ([]image.Image, error) {
 			img, err = l.img.Prefix(p.end, name)
 			l.temporary = append(l.temporary, name.WithDigest(img.Root().Digest), img.Config().Digest.String())
 		}
+		if err == nil {
+			img, err = img.ByDigest()
+		}
 		if err != nil {
 			return nil, err
 		}
-		if archives[i], err = img.ByDigest(); err != nil {
-			return nil, err
-		}
+		archives[i] = Archive{Image: img, Without: p.from, Ready: p.ready}
 	}
+	query := l.query()
+	archives[len(archives)-1].Then = &query
 	return archives, nil
 }

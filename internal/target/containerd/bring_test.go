@@ -16,10 +16,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pullonce/pullonce/internal/command"
 	"github.com/pullonce/pullonce/internal/command/commandtest"
 	"github.com/pullonce/pullonce/internal/image"
 	"github.com/pullonce/pullonce/internal/image/imagetest"
 	"github.com/pullonce/pullonce/internal/target"
+	"github.com/pullonce/pullonce/internal/target/containerd"
 )
 
 const partPrefix = "pullonce.invalid/part/"
@@ -109,6 +111,58 @@ func TestImageInParts(t *testing.T) {
 	_, err = d.target().Load(t.Context(), img)
 	require.NoError(t, err)
 	require.Equal(t, 1, imports(d), "what is small is sent at once")
+}
+
+// starts is a runner for which a chain is one start, as in a node.
+type starts struct {
+	command.Runner
+
+	mu    sync.Mutex
+	begun []string // what each began with, and how many others there were
+}
+
+func (s *starts) Run(ctx context.Context, c command.Command) (command.Output, error) {
+	s.note(c.Argv, 0)
+	return s.Runner.Run(ctx, c)
+}
+
+func (s *starts) RunChain(ctx context.Context, chain []command.Command) []command.Result {
+	s.note(chain[0].Argv, len(chain)-1)
+	return command.RunChain(ctx, s.Runner, chain)
+}
+
+func (s *starts) note(argv []string, others int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, subcommand, _ := strings.Cut(strings.Join(argv, " "), " k8s.io ")
+	s.begun = append(s.begun, fmt.Sprintf("%s and %d more", strings.Join(strings.Fields(subcommand)[:2], " "), others))
+}
+
+// In a node a start costs more than what is started. What is asked at the same time takes one as well, which is no chain.
+func TestAnExpectedImageTakesFewStarts(t *testing.T) {
+	t.Parallel()
+	d := newParted(t)
+	n := d.namespace()
+	runner := &starts{Runner: d.runner}
+	n.Client.(*containerd.Ctr).Runner, n.PartSize = runner, 1
+	_, err := n.About(t.Context())
+	require.NoError(t, err)
+	runner.begun = nil
+	one, two := stack(t, "one:1", 2), stack(t, "two:1", 3) // which has one's layers as well
+	n.Expect(t.Context(), []image.Image{one, two})
+	require.Equal(t, "images check and 0 more", runner.begun[0])
+	require.ElementsMatch(t, []string{"content ls and 0 more", "images ls and 0 more"}, runner.begun[1:])
+
+	runner.begun = nil
+	_, err = n.Load(t.Context(), one)
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"images import and 0 more", "images import and 1 more"}, runner.begun[:2])
+	require.Equal(t, []string{"images tag and 2 more"}, runner.begun[2:])
+
+	runner.begun = nil
+	_, err = n.Load(t.Context(), two)
+	require.NoError(t, err)
+	require.Equal(t, []string{"images import and 1 more", "images tag and 1 more"}, runner.begun)
 }
 
 // Whatever breaks in whichever part, no name stays, and of what was there none goes.

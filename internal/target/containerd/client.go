@@ -15,22 +15,40 @@ import (
 type Client interface {
 	// About asks containerd who it is. It is the first question, and fails where there is nobody to answer.
 	About(ctx context.Context) (About, error)
-	// Find lists the images that have one of the names, or one of the digests as their target. None is no error.
-	Find(ctx context.Context, names []string, digests []digest.Digest) ([]Held, error)
-	// Import takes in and unpacks an archive, and says how many bytes of it were sent.
-	Import(ctx context.Context, a Archive) (sent int64, err error)
-	// Tag gives the image called source other names as well, and takes them from whoever has them.
-	Tag(ctx context.Context, source string, names []string) error
+	// Find lists the images that q asks for. None is no error.
+	Find(ctx context.Context, q Query) ([]Held, error)
+	// Import takes in and unpacks an archive, and answers its question then. sent is how many bytes of it were sent.
+	Import(ctx context.Context, a Archive) (held []Held, sent int64, err error)
+	// Rename gives an image other names, takes names away, and answers the question then.
+	Rename(ctx context.Context, r Renaming) ([]Held, error)
 	// Remove takes names away. One that is not there is no error.
 	Remove(ctx context.Context, names []string) error
+}
+
+// Query asks for images.
+type Query struct {
+	// Names and Targets are of those that are asked for: they have one of the names, or one of the digests as their target.
+	Names   []string
+	Targets []digest.Digest
+}
+
+// Renaming is what happens to names once an image is whole.
+type Renaming struct {
+	// Source is a name that the image has; Names are those that it gets, whoever has them now.
+	Source string
+	Names  []string
+	// Obsolete are names that go. One that does not is no error: nobody looks for it.
+	Obsolete []string
+	// Then is asked at the end.
+	Then Query
 }
 
 // Stager is what a Client is besides where an image can be brought in parts: what an archive leaves out is unpacked from
 // what is there.
 type Stager interface {
 	Client
-	// Leading is how many of img's first layers are there.
-	Leading(ctx context.Context, img image.Image) (int, error)
+	// Blobs are those of digests whose content is there.
+	Blobs(ctx context.Context, digests []digest.Digest) ([]digest.Digest, error)
 	// Named are the names that begin with prefix.
 	Named(ctx context.Context, prefix string) ([]string, error)
 	// Names are the names of images that have one of the digests as their target.
@@ -47,6 +65,8 @@ type Archive struct {
 	Begin func(ctx context.Context) error
 	// Ready is waited for before the archive ends, once all layers are sent; nil is ready at once.
 	Ready func(ctx context.Context) error
+	// Then is asked once it is imported; nil is nothing.
+	Then *Query
 }
 
 // input writes the archive into a client's command, and counts what that took. Its blobs are in a folder of their own, and

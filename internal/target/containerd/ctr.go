@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -101,60 +100,106 @@ func (c *Ctr) ask(ctx context.Context) (d dialect, err error) {
 }
 
 // Find implements Client.
-func (c *Ctr) Find(ctx context.Context, names []string, digests []digest.Digest) ([]Held, error) {
+func (c *Ctr) Find(ctx context.Context, q Query) ([]Held, error) {
 	d, err := c.dialect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	args := append([]string{"images", "check"}, d.snapshotter...)
-	for _, name := range names {
-		args = append(args, fmt.Sprintf("name==%q", name))
-	}
-	for _, sum := range digests {
-		args = append(args, fmt.Sprintf("target.digest==%q", sum))
-	}
-	table, err := c.question(ctx, args...)
+	table, err := c.question(ctx, d.check(q)...)
 	if err != nil {
 		return nil, err
 	}
 	return parseCheck(table)
 }
 
+// check are the arguments of the command that answers q.
+func (d dialect) check(q Query) []string {
+	args := append([]string{"images", "check"}, d.snapshotter...)
+	for _, name := range q.Names {
+		args = append(args, fmt.Sprintf("name==%q", name))
+	}
+	for _, sum := range q.Targets {
+		args = append(args, fmt.Sprintf("target.digest==%q", sum))
+	}
+	return args
+}
+
 // Import implements Client.
-func (c *Ctr) Import(ctx context.Context, a Archive) (sent int64, err error) {
+func (c *Ctr) Import(ctx context.Context, a Archive) (held []Held, sent int64, err error) {
 	d, err := c.dialect(ctx)
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
 	input, err := a.input(&sent)
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
 	args := append([]string{"images", "import"}, d.local...)
-	args = append(append(args, d.snapshotter...), "-")
-	_, err = c.run(ctx, input, args...)
-	return sent, err
+	chain := []command.Command{c.command(append(append(args, d.snapshotter...), "-")...)}
+	chain[0].Stdin = input
+	if a.Then != nil {
+		chain = append(chain, c.command(d.check(*a.Then)...))
+	}
+	results := command.RunChain(ctx, c.Runner, chain)
+	if _, err := said(results, 0, "images import"); err != nil || a.Then == nil {
+		return nil, sent, err
+	}
+	held, err = checked(results, 1)
+	return held, sent, err
 }
 
-// Tag implements Client.
-func (c *Ctr) Tag(ctx context.Context, source string, names []string) error {
-	_, err := c.run(ctx, nil, append([]string{"images", "tag", "--force", source}, names...)...)
-	return err
+// Rename implements Client.
+func (c *Ctr) Rename(ctx context.Context, r Renaming) ([]Held, error) {
+	d, err := c.dialect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var chain []command.Command
+	if len(r.Names) > 0 {
+		chain = append(chain, c.command(append([]string{"images", "tag", "--force", r.Source}, r.Names...)...))
+	}
+	check := len(chain)
+	chain = append(chain, c.command(d.check(r.Then)...))
+	if len(r.Obsolete) > 0 {
+		chain = append(chain, c.remove(r.Obsolete))
+	}
+	results := command.RunChain(ctx, c.Runner, chain)
+	if check > 0 {
+		if _, err := said(results, 0, "images tag"); err != nil {
+			return nil, err
+		}
+	}
+	return checked(results, check)
+}
+
+// checked is the answer to a question that is part i of a chain.
+func checked(results []command.Result, i int) ([]Held, error) {
+	table, err := said(results, i, "images check")
+	if err != nil {
+		return nil, err
+	}
+	return parseCheck(table)
 }
 
 // Remove implements Client.
 func (c *Ctr) Remove(ctx context.Context, names []string) error {
-	_, err := c.run(ctx, nil, append([]string{"images", "rm"}, names...)...)
+	_, err := run(ctx, c.Runner, c.remove(names), "images rm")
 	return err
+}
+
+func (c *Ctr) remove(names []string) command.Command {
+	return c.command(append([]string{"images", "rm"}, names...)...)
+}
+
+func (c *Ctr) command(args ...string) command.Command {
+	return command.Command{Argv: slices.Concat(c.Argv, args)}
 }
 
 // question runs what changes nothing.
 func (c *Ctr) question(ctx context.Context, args ...string) (string, error) {
-	return run(ctx, c.Runner, command.Command{Argv: slices.Concat(c.Argv, args), Asks: true}, strings.Join(args[:2], " "))
-}
-
-func (c *Ctr) run(ctx context.Context, stdin func(context.Context, io.Writer) error, args ...string) (string, error) {
-	return run(ctx, c.Runner, command.Command{Argv: slices.Concat(c.Argv, args), Stdin: stdin}, strings.Join(args[:2], " "))
+	asked := c.command(args...)
+	asked.Asks = true
+	return run(ctx, c.Runner, asked, strings.Join(args[:2], " "))
 }
 
 // parseCheck reads the table of "ctr images check": REF TYPE DIGEST STATUS SIZE UNPACKED, of which STATUS is two words,

@@ -2,6 +2,7 @@ package containerd
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,17 +15,45 @@ import (
 const freshFor = 5 * time.Second
 
 // Expect asks about images that are about to be loaded, all in one question, and keeps the answer for the first load of
-// each. It only saves time: what goes wrong is for the loads to find out.
+// each; of those that are not there, what there is of their layers. It only saves time: what goes wrong is for the loads to find
+// out.
 func (n *Namespace) Expect(ctx context.Context, images []image.Image) {
-	var names []string
-	var ids []digest.Digest
-	for _, img := range images {
-		l := &load{Namespace: n, img: img}
-		names, ids = append(names, l.names()...), append(ids, l.ids()...)
+	loads := make([]*load, len(images))
+	var q Query
+	for i, img := range images {
+		loads[i] = &load{Namespace: n, img: img}
+		q.Names, q.Targets = append(q.Names, loads[i].names()...), append(q.Targets, loads[i].ids()...)
 	}
-	if held, err := n.Find(ctx, names, ids); err == nil {
-		n.expected.put(images, held)
+	a := answer{at: time.Now()}
+	var err error
+	if a.held, err = n.Find(ctx, q); err != nil {
+		return
 	}
+	loads = slices.DeleteFunc(loads, func(l *load) bool {
+		return l.isSmall() || found{held: a.held}.whole(l.ids()) != ""
+	})
+	if client, ok := n.Client.(Stager); ok && len(loads) > 0 {
+		a.blobs = n.blobsOf(ctx, client, loads)
+	}
+	n.expected.put(images, a)
+}
+
+// blobsOf are those layers of the images to be loaded that are there; nil is not known. What the loads would ask besides is
+// asked beside it.
+func (n *Namespace) blobsOf(ctx context.Context, client Stager, loads []*load) []digest.Digest {
+	var looking sync.WaitGroup
+	looking.Go(func() { n.abandoned.look(ctx, client) })
+	defer looking.Wait()
+	var layers []digest.Digest
+	for _, l := range loads {
+		layers = append(layers, digestsOf(l.img.Layers())...)
+	}
+	slices.Sort(layers)
+	blobs, err := client.Blobs(ctx, slices.Compact(layers))
+	if err != nil {
+		return nil
+	}
+	return append([]digest.Digest{}, blobs...)
 }
 
 // expected are the answers about images that are about to be loaded. The zero value works.
@@ -33,28 +62,29 @@ type expected struct {
 	answers map[digest.Digest]answer // by the image's manifest
 }
 
-// answer is what a containerd had at a time.
+// answer is what a containerd had at a time: images, and blobs of those that it had not; nil is not known.
 type answer struct {
-	held []Held
-	at   time.Time
+	held  []Held
+	blobs []digest.Digest
+	at    time.Time
 }
 
-func (e *expected) put(images []image.Image, held []Held) {
+func (e *expected) put(images []image.Image, a answer) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.answers == nil {
 		e.answers = map[digest.Digest]answer{}
 	}
 	for _, img := range images {
-		e.answers[img.Manifest().Digest] = answer{held, time.Now()}
+		e.answers[img.Manifest().Digest] = a
 	}
 }
 
 // take gives the answer about an image once: the load that takes it changes what it is about.
-func (e *expected) take(img image.Image) (held []Held, ok bool) {
+func (e *expected) take(img image.Image) (a answer, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	a, ok := e.answers[img.Manifest().Digest]
+	a, ok = e.answers[img.Manifest().Digest]
 	delete(e.answers, img.Manifest().Digest)
-	return a.held, ok && time.Since(a.at) < freshFor
+	return a, ok && time.Since(a.at) < freshFor
 }

@@ -13,14 +13,23 @@ import (
 
 // run runs a client's command, called what for people, and gives its standard output.
 func run(ctx context.Context, runner command.Runner, c command.Command, what string) (string, error) {
-	out, err := runner.Run(ctx, c)
+	return said([]command.Result{result(runner.Run(ctx, c))}, 0, what)
+}
+
+func result(out command.Output, err error) command.Result {
+	return command.Result{Output: out, Err: err}
+}
+
+// said is the standard output of part i of a chain, which is called what for people. Those in front of it have succeeded.
+func said(results []command.Result, i int, what string) (string, error) {
+	err := results[i].Err
 	if failed, ok := errors.AsType[*command.Error](err); ok {
 		return "", &ClientError{What: what, Cause: failed}
 	}
 	if hung, ok := errors.AsType[*command.Hung](err); ok {
-		return "", fmt.Errorf("%s %s %s within %s: containerd hangs, or its disk does: see its log", path.Base(c.Argv[0]), what, hung.Missed, hung.Limit)
+		return "", fmt.Errorf("%s %s %s within %s: containerd hangs, or its disk does: see its log", path.Base(hung.Command.Argv[0]), what, hung.Missed, hung.Limit)
 	}
-	return out.Stdout, err
+	return results[i].Output.Stdout, err
 }
 
 // ClientError is a client's command that failed, in one line: what it was, what it said, and what to do where that is
@@ -33,7 +42,7 @@ type ClientError struct {
 
 // Error implements error.
 func (e *ClientError) Error() string {
-	said := said(e.Cause)
+	said := complaint(e.Cause)
 	text := path.Base(e.Cause.Command.Argv[0]) + " " + e.What + ": " + said
 	if advice := advise(said); advice != "" {
 		text += " (" + advice + ")"
@@ -44,8 +53,8 @@ func (e *ClientError) Error() string {
 // Unwrap gives the cause.
 func (e *ClientError) Unwrap() error { return e.Cause }
 
-// said is what a client has to say about its failure, without the warnings that its containerd has it print each time.
-func said(err *command.Error) string {
+// complaint is what a client has to say about its failure, without the warnings that its containerd has it print each time.
+func complaint(err *command.Error) string {
 	var kept []string
 	for line := range strings.Lines(err.Output.Stderr) {
 		if !strings.Contains(line, " level=warning ") {

@@ -3,31 +3,26 @@ package containerd
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
-
-	"github.com/pullonce/pullonce/internal/image"
 )
 
-// Leading implements Stager. What is there is unpacked from there, if it is not yet.
-func (c *Ctr) Leading(ctx context.Context, img image.Image) (int, error) {
+// Blobs implements Stager.
+func (c *Ctr) Blobs(ctx context.Context, digests []digest.Digest) ([]digest.Digest, error) {
 	args := []string{"content", "ls", "--quiet"}
-	for _, l := range img.Layers() {
-		args = append(args, fmt.Sprintf("digest==%s", l.Descriptor.Digest))
+	for _, sum := range digests {
+		args = append(args, fmt.Sprintf("digest==%s", sum))
 	}
 	out, err := c.question(ctx, args...)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	there := strings.Fields(out)
-	for i, l := range img.Layers() {
-		if !slices.Contains(there, l.Descriptor.Digest.String()) {
-			return i, nil
-		}
+	var there []digest.Digest
+	for _, sum := range strings.Fields(out) {
+		there = append(there, digest.Digest(sum))
 	}
-	return len(img.Layers()), nil
+	return there, nil
 }
 
 // Named implements Stager.

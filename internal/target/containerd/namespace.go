@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 
 	"github.com/opencontainers/go-digest"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/pullonce/pullonce/internal/image"
 	"github.com/pullonce/pullonce/internal/oneline"
@@ -28,7 +26,7 @@ type Namespace struct {
 	expected      expected
 	queue         queue
 	underway      underway
-	tidied        atomic.Bool
+	abandoned     abandoned
 }
 
 // Load makes img answer to its names: repository and tag, and the repository with the digests of root and manifest. The
@@ -78,6 +76,8 @@ type load struct {
 	*Namespace
 	img    image.Image
 	ticket *ticket
+	// blobs are those of its layers that are there; nil is not known.
+	blobs []digest.Digest
 	// temporary are names of its parts, and of what earlier loads left.
 	temporary []string
 }
@@ -108,41 +108,25 @@ func (l *load) run(ctx context.Context, about About) (result target.Result, err 
 		source = l.byRoot()
 		wanted = slices.DeleteFunc(wanted, func(name string) bool { return name == source })
 	}
-	if err = l.name(ctx, source, wanted); err != nil {
+	held, err := l.Rename(ctx, Renaming{Source: source, Names: wanted, Obsolete: l.temporary, Then: l.query()})
+	if err != nil {
 		return result, err
 	}
 	result.Replaced = before.other(l.img.Reference().Tagged(), l.ids())
-	return result, l.prove(ctx, l.wanted())
-}
-
-// name gives the image called source its other names, while those of its parts go.
-func (l *load) name(ctx context.Context, source string, names []string) error {
-	var tidying errgroup.Group
-	tidying.Go(func() error {
-		l.remove(ctx, l.temporary)
-		return nil
-	})
-	defer func() { _ = tidying.Wait() }() // it has nothing to say
-	if len(names) == 0 {
-		return nil
-	}
-	return l.Tag(ctx, source, names)
+	return result, l.prove(held, l.wanted())
 }
 
 // aboutLayers says of a failure whether the image as its registry has it may help.
 func (l *load) aboutLayers(err error) error {
-	if failed, ok := errors.AsType[*ClientError](err); ok && l.img.Recompressed() && isUnknownLayer(said(failed.Cause)) {
+	if failed, ok := errors.AsType[*ClientError](err); ok && l.img.Recompressed() && isUnknownLayer(complaint(failed.Cause)) {
 		return fmt.Errorf("%w: %w", target.ErrRecompressed, err)
 	}
 	return err
 }
 
-// prove holds names to the whole image.
-func (l *load) prove(ctx context.Context, names []string) error {
-	now, err := l.find(ctx)
-	if err != nil {
-		return err
-	}
+// prove holds names to the whole image, by what is there now.
+func (l *load) prove(held []Held, names []string) error {
+	now := found{held: held, ids: l.ids()}
 	for _, name := range now.lacking(names) {
 		held, ok := now.named(name)
 		switch {
@@ -213,21 +197,17 @@ func (l *load) kubelets() string { return l.img.Config().Digest.String() }
 // names are all that the image has or may get.
 func (l *load) names() []string { return append(l.wanted(), l.byRoot(), l.kubelets()) }
 
+// query asks for everything that is known of the image.
+func (l *load) query() Query { return Query{Names: l.names(), Targets: l.ids()} }
+
 // before is what is known of the image before it is loaded.
 func (l *load) before(ctx context.Context) (found, error) {
-	if held, ok := l.expected.take(l.img); ok {
-		return found{held: held, ids: l.ids()}, nil
+	if known, ok := l.expected.take(l.img); ok {
+		l.blobs = known.blobs
+		return found{held: known.held, ids: l.ids()}, nil
 	}
-	return l.find(ctx)
-}
-
-// find asks for everything that is known of the image.
-func (l *load) find(ctx context.Context) (found, error) {
-	held, err := l.Find(ctx, l.names(), l.ids())
-	if err != nil {
-		return found{}, err
-	}
-	return found{held: held, ids: l.ids()}, nil
+	held, err := l.Find(ctx, l.query())
+	return found{held: held, ids: l.ids()}, err
 }
 
 // found is what a containerd has of an image.

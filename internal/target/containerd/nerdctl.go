@@ -43,7 +43,7 @@ func (c *Nerdctl) About(ctx context.Context) (About, error) {
 }
 
 // Find implements Client. What is not whole is not listed by nerdctl, and what is not unpacked has no size.
-func (c *Nerdctl) Find(ctx context.Context, names []string, digests []digest.Digest) ([]Held, error) {
+func (c *Nerdctl) Find(ctx context.Context, q Query) ([]Held, error) {
 	list, err := c.run(ctx, nil, "images", "--no-trunc", "--names", "--format", "{{json .}}")
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (c *Nerdctl) Find(ctx context.Context, names []string, digests []digest.Dig
 		if err := json.Unmarshal([]byte(line), &row); err != nil {
 			return nil, fmt.Errorf("reading what nerdctl images says: %w", err)
 		}
-		if slices.Contains(names, row.Name) || slices.Contains(digests, row.Digest) {
+		if slices.Contains(q.Names, row.Name) || slices.Contains(q.Targets, row.Digest) {
 			h := Held{Name: row.Name, Target: row.Digest, Whole: strings.Trim(row.Size, "0. B") != "", State: "unpacked"}
 			if !h.Whole {
 				h.State = "not unpacked"
@@ -69,23 +69,29 @@ func (c *Nerdctl) Find(ctx context.Context, names []string, digests []digest.Dig
 }
 
 // Import implements Client.
-func (c *Nerdctl) Import(ctx context.Context, a Archive) (sent int64, err error) {
+func (c *Nerdctl) Import(ctx context.Context, a Archive) (held []Held, sent int64, err error) {
 	input, err := a.input(&sent)
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
-	_, err = c.run(ctx, input, "load", "--quiet")
-	return sent, err
+	if _, err = c.run(ctx, input, "load", "--quiet"); err != nil || a.Then == nil {
+		return nil, sent, err
+	}
+	held, err = c.Find(ctx, *a.Then)
+	return held, sent, err
 }
 
-// Tag implements Client.
-func (c *Nerdctl) Tag(ctx context.Context, source string, names []string) error {
-	for _, name := range names {
-		if _, err := c.run(ctx, nil, "tag", source, name); err != nil {
-			return err
+// Rename implements Client.
+func (c *Nerdctl) Rename(ctx context.Context, r Renaming) ([]Held, error) {
+	for _, name := range r.Names {
+		if _, err := c.run(ctx, nil, "tag", r.Source, name); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	if len(r.Obsolete) > 0 {
+		_ = c.Remove(ctx, r.Obsolete) // nobody looks for them
+	}
+	return c.Find(ctx, r.Then)
 }
 
 // Remove implements Client.

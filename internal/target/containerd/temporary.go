@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -35,11 +37,32 @@ func isAbandoned(name string) bool {
 }
 
 // abandoned are the names that loads left which were killed, with those that the CRI plugin has given to the same images.
-// They are looked for once.
-func (n *Namespace) abandoned(ctx context.Context, client Stager) []string {
-	if n.tidied.Swap(true) {
-		return nil
+// They are looked for once, and go with the first load that takes them. The zero value works.
+type abandoned struct {
+	looked atomic.Bool
+	mu     sync.Mutex
+	names  []string
+}
+
+func (a *abandoned) look(ctx context.Context, client Stager) {
+	if a.looked.Swap(true) {
+		return
 	}
+	names := abandonedIn(ctx, client)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.names = names
+}
+
+func (a *abandoned) take() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	names := a.names
+	a.names = nil
+	return names
+}
+
+func abandonedIn(ctx context.Context, client Stager) []string {
 	names, err := client.Named(ctx, partRepository)
 	names = slices.DeleteFunc(names, func(name string) bool { return !isAbandoned(name) })
 	if err != nil || len(names) == 0 {
