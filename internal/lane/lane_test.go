@@ -185,6 +185,16 @@ func TestWhatTheStoreCannotGiveIsPulled(t *testing.T) {
 	}
 }
 
+func TestWhatTheStoreCannotGiveMayBeThereAlready(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "redis:7")
+	lane.Run(t.Context(), b.options)
+	got := lane.Run(t.Context(), b.options)
+	require.Equal(t, report.Present, got.Images[0].Source)
+	require.Len(t, got.Problems, 1)
+	require.Contains(t, got.Problems[0].Message, "redis:7: there already, as the registry says and not the store: opening ")
+}
+
 func TestOnMissWarnAndFailAskNoRegistry(t *testing.T) {
 	t.Parallel()
 	for onMiss, want := range map[lane.OnMiss]struct {

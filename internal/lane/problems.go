@@ -54,9 +54,13 @@ func (b *batch) settle(j *job) {
 			})
 		}
 	case j.cause != nil && !out:
+		what := "pulled from the registry instead of the store"
+		if j.row.Source == report.Present {
+			what = "there already, as the registry says and not the store"
+		}
 		b.problems = append(b.problems, report.Problem{
 			Severity: report.Warning, Kind: kind, Image: name, Hint: hint,
-			Message: fmt.Sprintf("%s: pulled from the registry instead of the store: %s", name, report.Line(j.cause)),
+			Message: fmt.Sprintf("%s: %s: %s", name, what, report.Line(j.cause)),
 		})
 	}
 	if j.replaced != "" {
