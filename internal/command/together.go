@@ -22,8 +22,8 @@ const (
 )
 
 // Together is a Runner for where a program's start is dear: those that only ask, and are run at the same time, are run by one
-// shell, one after the other; and so are those of a chain. Where there is no shell, or it does not do, each is run by itself. Safe for concurrent use; it
-// must not be copied once it is used.
+// shell, one after the other, and so are those of a chain. Where there is no shell, or it does not do, each is run by itself.
+// Safe for concurrent use; it must not be copied once it is used.
 type Together struct {
 	Runner Runner
 
