@@ -60,12 +60,12 @@ func (b *bases) fresh(t, other *ticket) (size int64) {
 // begin notes an image that goes.
 func (b *bases) begin(t *ticket) { b.coming = append(b.coming, t) }
 
-// unpacked notes that so many of its first layers are there.
+// unpacked notes that so many of its first layers are there: of a ticket without chains, nothing.
 func (b *bases) unpacked(t *ticket, layers int) {
 	if b.there == nil {
 		b.there = map[digest.Digest]bool{}
 	}
-	for _, chain := range t.chains[:layers] {
+	for _, chain := range t.chains[:min(layers, len(t.chains))] {
 		b.there[chain] = true
 	}
 }
