@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -143,6 +144,35 @@ func TestExamplesUseTheInputsOfTheAction(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A gate that does not need a job does not see that it failed, and one that does not always run is skipped with the rest.
+func TestExamplesWithLanesHaveAGate(t *testing.T) {
+	t.Parallel()
+	var gates int
+	for _, e := range exampleFor {
+		var w struct {
+			Jobs map[string]struct {
+				Needs any
+				If    string
+				Steps []struct{ Run string }
+			}
+		}
+		require.NoError(t, yaml.Unmarshal([]byte(read(t, filepath.Join("examples", e.file))), &w), e.file)
+		if len(w.Jobs) == 1 {
+			continue // nothing is skipped with it
+		}
+		gate, others := w.Jobs["gate"], slices.Sorted(maps.Keys(w.Jobs))
+		others = slices.DeleteFunc(others, func(id string) bool { return id == "gate" })
+		require.ElementsMatch(t, others, gate.Needs, e.file)
+		require.Equal(t, "always()", gate.If, e.file)
+		require.Len(t, gate.Steps, 1, e.file)
+		for _, id := range others {
+			require.True(t, gate.Steps[0].Run == "" || strings.Contains(gate.Steps[0].Run, "needs."+id+".result == 'success'"), "%s: %s", e.file, id)
+		}
+		gates++
+	}
+	require.Positive(t, gates)
 }
 
 func TestExamplesPinTheActionsOfOthers(t *testing.T) {

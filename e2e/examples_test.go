@@ -3,7 +3,9 @@
 package e2e
 
 import (
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -55,6 +57,7 @@ var exampleRuns = map[string]example{
 				require.Contains(t, u.nodes.names(t), "docker.io/"+image)
 			}
 			require.Contains(t, u.nodes.names(t), "quay.io/prometheus/prometheus:v3.5.0")
+			require.Regexp(t, `prometheus:v3\.5\.0 .* saved \(zstd: `, u.log)
 		},
 	},
 	"forks.yml": {
@@ -106,7 +109,8 @@ var exampleRuns = map[string]example{
 // calledByOthers are workflows that can't be run by themselves, and who runs them.
 var calledByOthers = map[string]string{"reusable.yml": "reusable-caller.yml"}
 
-// Every example runs as it is shipped, offline: each image is pulled once, and no job falls back to a registry.
+// Every example runs as it is shipped, offline: each image is pulled once, no job falls back to a registry, and the gate of
+// one that has a gate is passed.
 func TestExamples(t *testing.T) {
 	gate(t)
 	files, err := filepath.Glob("../examples/*.yml")
@@ -131,6 +135,7 @@ func TestExamples(t *testing.T) {
 			u.run(t)
 			u.public.requireEachPulledOnce(t, max(1, e.platforms))
 			u.requireAllPulled(t)
+			u.requireGatePassed(t)
 			if e.check != nil {
 				e.check(t, u)
 			}
@@ -148,6 +153,18 @@ func (u *user) requireAllPulled(t *testing.T) {
 	for _, image := range u.images {
 		require.True(t, pulled[repositoryOf(image)], image)
 	}
+}
+
+// gatePassed is what act says of a gate that has run and is green.
+var gatePassed = regexp.MustCompile(`/gate *\] 🏁  Job succeeded`)
+
+// requireGatePassed holds the run to have passed the gate that the workflow has.
+func (u *user) requireGatePassed(t *testing.T) {
+	t.Helper()
+	workflow, err := os.ReadFile(u.path("repo", ".github", "workflows", u.workflow))
+	require.NoError(t, err)
+	require.Equal(t, strings.Contains(string(workflow), "\n  gate:\n"), gatePassed.MatchString(u.log), u.log)
+	require.Equal(t, strings.Contains(string(workflow), "{mode: gate,"), strings.Contains(u.log, "| gate: success"))
 }
 
 // warmIsFree runs the workflow once more: it asks no registry for anything.
