@@ -34,7 +34,7 @@ func (l *loader) attribute(p *Pin, key string, at Position, values []written) bo
 	before := len(l.errors)
 	switch key {
 	case keyLanes:
-		p.Lanes = l.words(key, values)
+		p.Lanes = l.globs(key, values)
 	case keyNodes:
 		p.Nodes = l.words(key, values)
 	case keyPlatforms:
@@ -56,6 +56,25 @@ func (l *loader) words(key string, values []written) []string {
 		for item := range strings.SplitSeq(v.text, ",") {
 			item = strings.TrimSpace(item)
 			if l.isWord(key, v.at, item) && !slices.Contains(found, item) {
+				found = append(found, item)
+			}
+		}
+	}
+	return found
+}
+
+// otherGlobs are characters that mean something in the globs of others, and would only stand for themselves in lanes: such
+// a glob would match no lane, and an image would be left out without a word.
+const otherGlobs = `?[]{}\`
+
+// globs are words in which "*" is the one wildcard.
+func (l *loader) globs(key string, values []written) []string {
+	var found []string
+	for _, v := range values {
+		for _, item := range l.words(key, []written{v}) {
+			if strings.ContainsAny(item, otherGlobs) {
+				l.advise(v.at, KindAttribute, "name each lane, commas apart", "invalid glob %s in %s: * is the one wildcard", quote(item), key)
+			} else if !slices.Contains(found, item) {
 				found = append(found, item)
 			}
 		}
