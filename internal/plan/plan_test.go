@@ -138,6 +138,25 @@ func TestNamesSayAsMuchAsTellsThemApart(t *testing.T) {
 	}
 }
 
+func TestARowOfTheMatrixPrimesItsPin(t *testing.T) {
+	t.Parallel()
+	list := pins(t, "redis:7 lanes=a name=cache nodes=worker\nlocalhost/chart:1 lanes=helm type=artifact\nb:1"+one+" platforms=linux/arm64")
+	p := plan.Make(list, plan.Options{Platforms: []platform.Platform{amd64, arm64}})
+	var images []string
+	for i, row := range p.Matrix().Include {
+		images = append(images, row.Image)
+		own := platform.Platform{}
+		require.NoError(t, own.UnmarshalText([]byte(row.Platform)))
+		again := plan.Make(pins(t, row.Image), plan.Options{Platforms: []platform.Platform{own}})
+		require.Equal(t, []string{p.Items[i].Key}, again.Keys(), row.Image)
+		require.Equal(t, p.Items[i].Pin.Artifact, again.Items[0].Pin.Artifact, row.Image)
+	}
+	require.Equal(t, []string{
+		"docker.io/library/redis:7", "docker.io/library/redis:7", "localhost/chart:1 type=artifact", "localhost/chart:1 type=artifact",
+		"docker.io/library/b:1" + one,
+	}, images)
+}
+
 func TestRunnersOfTheMatrix(t *testing.T) {
 	t.Parallel()
 	p := plan.Make(pins(t, "a:1"), plan.Options{Platforms: []platform.Platform{amd64, arm64, armv7, {OS: "windows", Architecture: "amd64"}}})
