@@ -54,6 +54,20 @@ func (f Format) Key(ref reference.Reference, p platform.Platform, salt string) s
 	return strings.Join(append(parts, hash(f.String(), ref.String(), p.String(), salt)), "-")
 }
 
+// PlatformOf is the platform for which key is that of ref. It is false where key is another reference's or format's, or
+// was made with another salt.
+func (f Format) PlatformOf(key string, ref reference.Reference, salt string) (platform.Platform, bool) {
+	rest, ok := strings.CutPrefix(key, strings.Join([]string{"pullonce", f.String(), clean(ref.Base(), maxName), ""}, "-"))
+	end := len(rest) - hashLength - 1
+	if !ok || end < 0 {
+		return platform.Platform{}, false
+	}
+	system, rest, _ := strings.Cut(rest[:end], "-")
+	architecture, variant, _ := strings.Cut(rest, "-")
+	p := platform.Platform{OS: system, Architecture: architecture, Variant: variant}
+	return p, f.Key(ref, p, salt) == key
+}
+
 // Set is the key of several entries kept as one: the same for the same keys in any order, and "" for none. It is a key
 // for the official cache steps only; no store has an entry under it.
 func Set(keys []string) string {

@@ -114,3 +114,30 @@ func TestSetIsOverTheKeysAndNotTheirOrder(t *testing.T) {
 	}
 	require.Empty(t, cachekey.Set(nil))
 }
+
+func TestAKeyTellsItsPlatformToThoseWhoKnowTheRest(t *testing.T) {
+	t.Parallel()
+	for _, on := range []string{"linux/amd64", "linux/arm64", "linux/arm/v6", "windows/amd64"} {
+		for _, ref := range []string{"redis:7", "ghcr.io/a/linux-amd64:1" + one, "[::1]:5000/a_b/c.d__e--f:V1"} {
+			for _, format := range []cachekey.Format{cachekey.V1, cachekey.V2} {
+				parsed, ok := format.PlatformOf(key(t, format, ref, on, "s"), reference.MustParse(ref), "s")
+				require.True(t, ok, "%s on %s", ref, on)
+				require.Equal(t, on, parsed.String())
+			}
+		}
+	}
+	redis := reference.MustParse("redis:7")
+	for name, k := range map[string]string{
+		"tag":        key(t, cachekey.V1, "redis:8", "linux/amd64", "s"),
+		"longer":     key(t, cachekey.V1, "redis-linux:7", "linux/amd64", "s"),
+		"format":     key(t, cachekey.V2, "redis:7", "linux/amd64", "s"),
+		"salt":       key(t, cachekey.V1, "redis:7", "linux/amd64", ""),
+		"cut":        "pullonce-v1-redis-linux",
+		"no hash":    "pullonce-v1-redis-linux-amd64",
+		"other hash": "pullonce-v1-redis-linux-amd64-0123456789abcdef",
+		"empty":      "",
+	} {
+		_, ok := cachekey.V1.PlatformOf(k, redis, "s")
+		require.False(t, ok, name)
+	}
+}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 	"time"
 
 	"github.com/pullonce/pullonce/internal/cachekey"
+	"github.com/pullonce/pullonce/internal/pin"
 	"github.com/pullonce/pullonce/internal/plan"
 	"github.com/pullonce/pullonce/internal/report"
 	"github.com/pullonce/pullonce/internal/store"
@@ -17,7 +19,7 @@ import (
 type pruneCommand struct {
 	pinOptions
 	storeOption
-	Platforms list `placeholder:"OS/ARCH" help:"Platforms whose entries stay, one a line; default: linux and the host's architecture."`
+	Platforms list `placeholder:"OS/ARCH" help:"Platforms whose entries stay, one a line; default: those that a pin names itself, or else all."`
 	OlderThan span `default:"0" help:"Delete also what the pins need where it was saved longer ago, as in 30d; 0 is no limit."`
 	Delete    bool `help:"Delete; without it, prune only says what it would delete."`
 	JSON      bool `name:"json" help:"Print what is or would be deleted as JSON."`
@@ -39,12 +41,9 @@ func (c *pruneCommand) run(ctx context.Context, s *session) (ExitCode, error) {
 	return ExitOK, c.print(s, pruned)
 }
 
-// keep says which keys the pin lists need, whether prime recompresses layers or not. Without a pin list every key is kept:
-// only age and leftovers count.
+// keep says which keys the pin lists need, whether prime recompresses layers or not. Which platforms prime was asked for
+// stands in no list: unless they are named here, every entry of a pin that names none itself stays.
 func (c *pruneCommand) keep(s *session) (func(string) bool, error) {
-	if len(c.Pins) == 0 && c.Images == "" {
-		return nil, nil //nolint:nilnil // nil keeps all
-	}
 	loaded, err := s.pins(c.pinOptions)
 	if err != nil {
 		return nil, err
@@ -53,13 +52,28 @@ func (c *pruneCommand) keep(s *session) (func(string) bool, error) {
 	if err != nil {
 		return nil, err
 	}
+	formats := []cachekey.Format{cachekey.V1, cachekey.V2}
 	needed := map[string]bool{}
-	for _, format := range []cachekey.Format{cachekey.V1, cachekey.V2} {
-		for _, key := range plan.Make(loaded.Lane(""), plan.Options{Platforms: platforms, Salt: c.KeySalt, Format: format}).Keys() {
-			needed[key] = true
+	var open []pin.Pin // those whose platforms nobody names
+	for _, p := range loaded.Pins {
+		if len(platforms)+len(p.Platforms) == 0 {
+			open = append(open, p)
+			continue
+		}
+		for _, format := range formats {
+			for _, key := range plan.Make([]pin.Pin{p}, plan.Options{Platforms: platforms, Salt: c.KeySalt, Format: format}).Keys() {
+				needed[key] = true
+			}
 		}
 	}
-	return func(key string) bool { return needed[key] }, nil
+	return func(key string) bool {
+		return needed[key] || slices.ContainsFunc(formats, func(format cachekey.Format) bool {
+			return slices.ContainsFunc(open, func(p pin.Pin) bool {
+				_, ok := format.PlatformOf(key, p.Reference, c.KeySalt)
+				return ok
+			})
+		})
+	}, nil
 }
 
 func (c *pruneCommand) print(s *session, pruned []store.Pruned) error {
