@@ -151,7 +151,7 @@ func TestAnExpectedImageTakesFewStarts(t *testing.T) {
 	one, two := stack(t, "one:1", 2), stack(t, "two:1", 3) // which has one's layers as well
 	n.Expect(t.Context(), []image.Image{one, two})
 	require.Equal(t, "images check and 0 more", runner.begun[0])
-	require.ElementsMatch(t, []string{"content ls and 0 more", "images ls and 0 more"}, runner.begun[1:])
+	require.ElementsMatch(t, []string{"content ls and 0 more", "images ls and 0 more", "images import and 0 more"}, runner.begun[1:], "the last for its flags")
 
 	runner.begun = nil
 	_, err = n.Load(t.Context(), one)

@@ -47,6 +47,8 @@ type Renaming struct {
 // what is there.
 type Stager interface {
 	Client
+	// Prepare asks what imports have to know. It only saves the first one the time: what goes wrong is for that to find out.
+	Prepare(ctx context.Context)
 	// Blobs are those of digests whose content is there.
 	Blobs(ctx context.Context, digests []digest.Digest) ([]digest.Digest, error)
 	// Named are the names that begin with prefix.

@@ -29,31 +29,34 @@ func (n *Namespace) Expect(ctx context.Context, images []image.Image) {
 	if a.held, err = n.Find(ctx, q); err != nil {
 		return
 	}
-	loads = slices.DeleteFunc(loads, func(l *load) bool {
-		return l.isSmall() || found{held: a.held}.whole(l.ids()) != ""
-	})
+	loads = slices.DeleteFunc(loads, func(l *load) bool { return found{held: a.held}.whole(l.ids()) != "" })
 	if client, ok := n.Client.(Stager); ok && len(loads) > 0 {
-		a.blobs = n.blobsOf(ctx, client, loads)
+		a.blobs = n.lookAhead(ctx, client, loads)
 	}
 	n.expected.put(images, a)
 }
 
-// blobsOf are those layers of the images to be loaded that are there; nil is not known. What the loads would ask besides is
-// asked beside it.
-func (n *Namespace) blobsOf(ctx context.Context, client Stager, loads []*load) []digest.Digest {
-	var looking sync.WaitGroup
-	looking.Go(func() { n.abandoned.look(ctx, client) })
-	defer looking.Wait()
+// lookAhead asks at once whatever the loads will want to know: their blobs that are there, which it gives; nil is not known.
+func (n *Namespace) lookAhead(ctx context.Context, client Stager, loads []*load) (blobs []digest.Digest) {
 	var layers []digest.Digest
 	for _, l := range loads {
-		layers = append(layers, digestsOf(l.img.Layers())...)
+		if !l.isSmall() {
+			layers = append(layers, digestsOf(l.img.Layers())...)
+		}
 	}
 	slices.Sort(layers)
-	blobs, err := client.Blobs(ctx, slices.Compact(layers))
-	if err != nil {
-		return nil
+	var asked sync.WaitGroup
+	asked.Go(func() { client.Prepare(ctx) })
+	asked.Go(func() { n.abandoned.look(ctx, client) })
+	if len(layers) > 0 {
+		asked.Go(func() {
+			if there, err := client.Blobs(ctx, slices.Compact(layers)); err == nil {
+				blobs = append([]digest.Digest{}, there...)
+			}
+		})
 	}
-	return append([]digest.Digest{}, blobs...)
+	asked.Wait()
+	return blobs
 }
 
 // expected are the answers about images that are about to be loaded. The zero value works.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 	"testing/fstest"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -118,26 +119,40 @@ func TestAddressComesFromTheEnvironment(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// However many loads want to know who a containerd is: its questions are asked once, and at the same time.
+// However many loads want to know who a containerd is: its questions are asked once, and at the same time. What an import has to
+// know is asked once, too, and not of one that has all images.
 func TestQuestionsAreAskedOnceAndTogether(t *testing.T) {
 	t.Parallel()
-	d := newDaemon(t, true)
-	var together, targets sync.WaitGroup
-	for subcommand, says := range map[string]string{"plugins ls --detailed": plugins16, "images import --help": ""} {
-		together.Add(1)
-		d.on("ctr", subcommand, func([]string, []byte) (command.Output, error) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDaemon(t, true)
+		var together sync.WaitGroup
+		together.Add(2)
+		meet := func() {
 			together.Done()
 			together.Wait()
-			return command.Output{Stdout: says}, nil
+		}
+		d.on("ctr", "plugins ls --detailed", func([]string, []byte) (command.Output, error) {
+			meet()
+			return command.Output{Stdout: plugins16}, nil
 		})
-	}
-	c := d.target()
-	for range 3 {
-		targets.Go(func() {
-			_, err := c.Platform(t.Context())
-			assert.NoError(t, err)
-		})
-	}
-	targets.Wait()
-	require.Len(t, d.runner.Calls(), 2)
+		c := d.namespace().Client.(*containerd.Ctr)
+		c.Config = func(context.Context) string {
+			meet()
+			return ""
+		}
+		var asking sync.WaitGroup
+		for range 3 {
+			asking.Go(func() {
+				_, err := c.About(t.Context())
+				assert.NoError(t, err)
+			})
+		}
+		asking.Wait()
+		require.Len(t, d.runner.Calls(), 1)
+		for range 3 {
+			asking.Go(func() { c.Prepare(t.Context()) })
+		}
+		asking.Wait()
+		require.Len(t, d.runner.Calls(), 1)
+	})
 }
