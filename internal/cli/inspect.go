@@ -72,7 +72,7 @@ func (c *inspectCommand) run(ctx context.Context, s *session) (ExitCode, error) 
 func allKeys(ctx context.Context, entries store.Managed) ([]string, error) {
 	listed, err := entries.List(ctx)
 	if err != nil {
-		return nil, err
+		return nil, noPlace(err)
 	}
 	var keys []string
 	for i, entry := range listed {

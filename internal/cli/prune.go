@@ -36,7 +36,7 @@ func (c *pruneCommand) run(ctx context.Context, s *session) (ExitCode, error) {
 	}
 	pruned, err := entries.Prune(ctx, store.PruneOptions{Keep: keep, OlderThan: time.Duration(c.OlderThan), DryRun: !c.Delete})
 	if err != nil {
-		return 0, err
+		return 0, noPlace(err)
 	}
 	return ExitOK, c.print(s, pruned)
 }

@@ -143,6 +143,14 @@ func join(base, name string) string {
 	return filepath.Join(base, name)
 }
 
+// noPlace makes wrong use of a store's word that its place is not there: for inspect and prune a typo is no empty store.
+func noPlace(err error) error {
+	if errors.Is(err, store.ErrNoPlace) {
+		return usageError{err: err, hint: "name the repository that prime wrote to"}
+	}
+	return err
+}
+
 // openManaged opens a store whose entries can be listed and deleted.
 //
 // A folder that is named must be there: a typo is no empty store.

@@ -2,23 +2,27 @@ package store
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/pullonce/pullonce/internal/image"
 )
+
+// ErrNoPlace says that there is no such place as a store is in: nothing was ever saved there, or its name is mistyped.
+var ErrNoPlace = errors.New("no such place")
 
 // Managed is what a Store also is where its entries can be listed, read to the last byte, and removed. Safe for
 // concurrent use.
 type Managed interface {
 	Store
 	// List is every entry, each generation by itself, sorted by key and generation. A store that was never saved to is
-	// empty.
+	// empty, or ErrNoPlace.
 	List(ctx context.Context) ([]Entry, error)
 	// Inspect reads the whole of key's newest generation. A miss is ErrNotFound; what is wrong with an entry that is there
 	// is no error but its Problem. The image's layers can be read until ctx ends.
 	Inspect(ctx context.Context, key string) (Inspection, error)
 	// Prune removes what is of no use any more, sorted by key. What can't be removed is an error, and the rest is removed
-	// all the same.
+	// all the same. A store that was never saved to is as in List.
 	Prune(ctx context.Context, o PruneOptions) ([]Pruned, error)
 }
 

@@ -73,8 +73,8 @@ func (s *Store) look(ctx context.Context) (content, error) {
 		tags, err = remote.List(s.repository, append(slices.Clone(s.options), remote.WithContext(ctx))...)
 		return err
 	})
-	if status(err) == http.StatusNotFound {
-		return content{}, nil // before the first push there is no repository
+	if status(err) == http.StatusNotFound { // as before the first push
+		return content{}, fmt.Errorf("%w: %w", store.ErrNoPlace, err)
 	}
 	if err != nil {
 		return content{}, err
@@ -165,6 +165,9 @@ func (s *Store) removeManifests(ctx context.Context, gone []envelope) error {
 		return nil
 	}
 	left, err := s.look(ctx)
+	if errors.Is(err, store.ErrNoPlace) { // a registry may drop a repository with its last tag
+		return nil
+	}
 	if err != nil || len(left.foreign)+len(left.damaged) > 0 {
 		return err
 	}

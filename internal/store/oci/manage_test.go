@@ -3,6 +3,7 @@ package oci
 import (
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,13 +42,14 @@ func TestListing(t *testing.T) {
 	t.Parallel()
 	server := newServer()
 	s := server.open(t)
-	entries, err := s.List(t.Context())
-	require.NoError(t, err, "before the first push there is no repository")
-	require.Empty(t, entries)
+	_, err := s.List(t.Context())
+	require.ErrorIs(t, err, store.ErrNoPlace, "before the first push there is no repository")
+	_, err = s.Prune(t.Context(), store.PruneOptions{})
+	require.ErrorIs(t, err, store.ErrNoPlace)
 
 	s = filled(t, server)
 	putForeign(t, s, "theirs")
-	entries, err = s.List(t.Context())
+	entries, err := s.List(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", "b.1", "old"}, keys(entries))
 	require.Positive(t, entries[0].Size)
@@ -154,6 +156,22 @@ func TestPruneSparesOthers(t *testing.T) {
 	require.Equal(t, 3, count(requests, "DELETE "))
 	_, err = s.Open(t.Context(), "theirs")
 	require.ErrorContains(t, err, "was not saved by pullonce")
+}
+
+func TestPruneOfARegistryThatDropsAnEmptyRepository(t *testing.T) {
+	t.Parallel()
+	server := newServer()
+	s := filled(t, server)
+	var deleted atomic.Bool
+	server.set(func(w http.ResponseWriter, r *http.Request) bool {
+		deleted.CompareAndSwap(false, r.Method == http.MethodDelete)
+		return deleted.Load() && answer(http.StatusNotFound, `{"errors":[{"code":"NAME_UNKNOWN"}]}`, func(r *http.Request) bool {
+			return strings.HasSuffix(r.URL.Path, "/tags/list")
+		})(w, r)
+	})
+	pruned, err := s.Prune(t.Context(), store.PruneOptions{Keep: func(string) bool { return false }})
+	require.NoError(t, err)
+	require.Len(t, pruned, 3)
 }
 
 // TestARegistryThatDeletesNothing says so once, and leaves all as it is.
