@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"strings"
 	"sync"
 	"time"
 
@@ -56,12 +57,15 @@ func (c *retryCommand) run(ctx context.Context, s *session) (ExitCode, error) {
 }
 
 func (c *retryCommand) options(s *session) (rerun.Options, error) {
-	argv := c.Argv
-	if len(argv) > 0 && argv[0] == "--" {
-		argv = argv[1:]
+	argv, err := c.argv()
+	if err != nil {
+		return rerun.Options{}, err
 	}
-	if len(argv) == 0 {
-		return rerun.Options{}, usagef("write it as in: pullonce retry -- docker compose pull", "no command is named")
+	if err := exitCodes("retry-code", c.RetryCode); err != nil {
+		return rerun.Options{}, err
+	}
+	if err := exitCodes("stop-code", c.StopCode); err != nil {
+		return rerun.Options{}, err
 	}
 	o := rerun.Options{
 		Argv: argv, Stdout: s.Stdout, Stderr: s.Stderr, AttemptTimeout: time.Duration(c.AttemptTimeout),
@@ -70,7 +74,6 @@ func (c *retryCommand) options(s *session) (rerun.Options, error) {
 			s.printf("attempt %d: %s; the next in %s", attempt, report.Line(err), report.Duration(wait))
 		}},
 	}
-	var err error
 	if o.Rules.Output, err = patterns(c.RetryOutput); err != nil {
 		return o, err
 	}
@@ -81,6 +84,34 @@ func (c *retryCommand) options(s *session) (rerun.Options, error) {
 		o.Stdin, err = readStdin(s.Stdin)
 	}
 	return o, err
+}
+
+// argv is the command. What begins with a dash in front of -- was meant for us: only behind it may it name a program.
+func (c *retryCommand) argv() ([]string, error) {
+	argv := c.Argv
+	switch {
+	case len(argv) > 0 && argv[0] == "--":
+		argv = argv[1:]
+	case len(argv) > 0 && strings.HasPrefix(argv[0], "-"):
+		flag, _, _ := strings.Cut(argv[0], "=")
+		return nil, usagef("see: pullonce retry --help", "unknown flag %s", flag)
+	}
+	if len(argv) == 0 {
+		return nil, usagef("write it as in: pullonce retry -- docker compose pull", "no command is named")
+	}
+	return argv, nil
+}
+
+// maxExitCode is the greatest that a process can end with (POSIX, "waitpid": the low 8 bits are all there is).
+const maxExitCode = 255
+
+func exitCodes(flag string, codes []int) error {
+	for _, code := range codes {
+		if code < 0 || code > maxExitCode {
+			return usagef(fmt.Sprintf("an exit code is 0 to %d", maxExitCode), "--%s: there is no exit code %d", flag, code)
+		}
+	}
+	return nil
 }
 
 func patterns(list []string) ([]*regexp.Regexp, error) {
