@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -166,6 +167,24 @@ func (d *span) Decode(ctx *kong.DecodeContext) error {
 		return err
 	}
 	*d = span(parsed)
+	return nil
+}
+
+// wait is a time span of more than 0: to what waits, 0 would not be none, but a default that nobody asked for.
+type wait time.Duration
+
+var _ kong.MapperValue = (*wait)(nil)
+
+// Decode implements kong.MapperValue.
+func (d *wait) Decode(ctx *kong.DecodeContext) error {
+	var given span
+	if err := given.Decode(ctx); err != nil {
+		return err
+	}
+	if given == 0 {
+		return errors.New("it must be more than 0: leave it out for the default")
+	}
+	*d = wait(given)
 	return nil
 }
 

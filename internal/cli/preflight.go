@@ -21,7 +21,7 @@ type preflightCommand struct {
 	Namespace   string `placeholder:"NAME" help:"The namespace; default: that of the context or of the pod."`
 	Kubeconfig  string `placeholder:"FILE" help:"The kubeconfig file; default: those that KUBECONFIG names, ~/.kube/config, the pod's service account."`
 	Context     string `placeholder:"NAME" help:"The context of the kubeconfig file; default: the current one."`
-	Timeout     span   `default:"3m" help:"How long to ask again while the API does not answer; at least 21s."`
+	Timeout     wait   `default:"3m" help:"How long to ask again while the API does not answer; at least 21s."`
 	Fresh       bool   `default:"false" help:"Ask even where this job has an answer already."`
 	JSON        bool   `name:"json" action:"-" help:"Print the verdict as JSON."`
 }

@@ -24,7 +24,7 @@ type primeCommand struct {
 	storeOption
 	registryOptions
 	Platforms    list   `placeholder:"OS/ARCH" help:"Platforms to prime, one a line; default: linux and the host's architecture."`
-	Timeout      span   `default:"10m" help:"How long a pull may wait and try again; a transfer that makes progress is not cut."`
+	Timeout      wait   `default:"10m" help:"How long a pull may wait and try again; a transfer that makes progress is not cut."`
 	Concurrency  int    `default:"4" help:"How many images move at a time."`
 	MaxAge       span   `default:"7d" help:"Age from which the entry of a tag pin is compared with the registry; 0 is every run."`
 	Verify       string `default:"fresh" enum:"fresh,full" help:"fresh: entries are verified when they are saved; full: those that are there are read again."`

@@ -19,7 +19,7 @@ import (
 
 // retryCommand runs a command on the schedule that pulls are on.
 type retryCommand struct {
-	Timeout        span     `default:"10m" help:"How long to wait and try again; an attempt that runs is not cut by it."`
+	Timeout        wait     `default:"10m" help:"How long to wait and try again; an attempt that runs is not cut by it."`
 	AttemptTimeout span     `default:"0" help:"How long one attempt may take; 0 is as long as it likes."`
 	RetryCode      []int    `placeholder:"CODE" help:"Try again only after these exit codes, or what --retry-output names; default: after every failure."`
 	RetryOutput    list     `placeholder:"REGEXP" help:"Try again only after output that matches, or what --retry-code names."`

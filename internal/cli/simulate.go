@@ -18,10 +18,10 @@ type simulateCommand struct {
 	Lanes         int      `default:"100" help:"Width of the matrix, up to 100000."`
 	Images        int      `default:"5" help:"Images that each lane needs."`
 	Preset        string   `default:"hub" enum:"hub,hub-authenticated,ecr-public,ghcr,quay" help:"The limit of a registry: hub, hub-authenticated, ecr-public, ghcr or quay."`
-	Rate          int      `placeholder:"N" help:"Requests in a window, for each IP."`
-	Window        span     `placeholder:"TIME" help:"The window, as in 1s, 1m or 6h."`
-	Burst         int      `placeholder:"N" help:"Requests at once, at most."`
-	EgressIPs     int      `name:"egress-ips" placeholder:"N" help:"Addresses that the lanes come from."`
+	Rate          *int     `placeholder:"N" help:"Requests in a window, for each IP."`
+	Window        wait     `placeholder:"TIME" help:"The window, as in 1s, 1m or 6h."`
+	Burst         *int     `placeholder:"N" help:"Requests at once, at most."`
+	EgressIPs     *int     `name:"egress-ips" placeholder:"N" help:"Addresses that the lanes come from."`
 	RetryAfter    string   `default:"preset" enum:"preset,yes,no" help:"Whether a refusal says how long to wait: yes, no or preset."`
 	Taken         string   `default:"0%" placeholder:"SHARE" help:"How much of the burst others behind the same IPs have used up, at most; each IP draws its own."`
 	ImageSize     string   `default:"150MB" help:"Size of an image, compressed."`
@@ -32,11 +32,11 @@ type simulateCommand struct {
 	Uploads       int      `default:"200" help:"Uploads a minute that the cache service takes."`
 	Lookups       int      `name:"look-ups" default:"1500" help:"Look-ups a minute that the cache service takes; nobody publishes it."`
 	VisibilityLag span     `default:"10s" help:"How long a new entry takes to show up, at most."`
-	LaneTimeout   span     `default:"3m" help:"How long a lane's pull may wait and try again."`
-	PrimeTimeout  span     `default:"10m" help:"How long prime's pull may wait and try again."`
+	LaneTimeout   wait     `default:"3m" help:"How long a lane's pull may wait and try again."`
+	PrimeTimeout  wait     `default:"10m" help:"How long prime's pull may wait and try again."`
 	Strategies    []string `default:"pull,pull-deadline,prime" help:"What is compared: pull, pull-deadline and prime."`
 	Seed          uint64   `default:"1" help:"The first of the seeds."`
-	Runs          int      `placeholder:"N" help:"Runs for each probability, each with its own seed; default: as many as take a second or two, 10 to 400."`
+	Runs          *int     `placeholder:"N" help:"Runs for each probability, each with its own seed; default: as many as take a second or two, 10 to 400."`
 	HTML          string   `name:"html" placeholder:"FILE" help:"Write a page with charts, complete in one file."`
 	JSON          bool     `name:"json" action:"-" help:"Print the answer as JSON."`
 }
@@ -74,9 +74,11 @@ func (c *simulateCommand) options() (simulate.Options, error) {
 	if err := setting.Validate(); err != nil {
 		return simulate.Options{}, usagef("see: pullonce simulate --help", "%s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
-	o := simulate.Options{Setting: setting, Preset: &preset, Seed: c.Seed, Runs: c.Runs}
-	if c.Runs < 0 || c.Runs > maxRuns {
-		return simulate.Options{}, usagef(fmt.Sprintf("take 1 to %d, or leave it out", maxRuns), "%d runs are out of range", c.Runs)
+	o := simulate.Options{Setting: setting, Preset: &preset, Seed: c.Seed}
+	if c.Runs != nil {
+		if o.Runs = *c.Runs; o.Runs < 1 || o.Runs > maxRuns {
+			return simulate.Options{}, usagef(fmt.Sprintf("take 1 to %d, or leave it out", maxRuns), "%d runs are out of range", o.Runs)
+		}
 	}
 	for _, name := range c.Strategies {
 		strategy, err := simulate.ParseStrategy(name)
@@ -115,17 +117,17 @@ func (c *simulateCommand) setting(t simulate.Throttle) (simulate.Setting, error)
 
 // change puts what was given in place of the preset's. A rate without a burst is its own burst.
 func (c *simulateCommand) change(t *simulate.Throttle) {
-	if c.Rate != 0 {
-		t.Requests, t.Burst = c.Rate, c.Rate
+	if c.Rate != nil {
+		t.Requests, t.Burst = *c.Rate, *c.Rate
 	}
 	if c.Window != 0 {
 		t.Window = time.Duration(c.Window)
 	}
-	if c.Burst != 0 {
-		t.Burst = c.Burst
+	if c.Burst != nil {
+		t.Burst = *c.Burst
 	}
-	if c.EgressIPs != 0 {
-		t.IPs = c.EgressIPs
+	if c.EgressIPs != nil {
+		t.IPs = *c.EgressIPs
 	}
 	if c.RetryAfter != "preset" {
 		t.RetryAfter = c.RetryAfter == "yes"
