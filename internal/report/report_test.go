@@ -135,3 +135,27 @@ func TestLogKeepsItsOrder(t *testing.T) {
 	require.Equal(t, "first", log.Problems()[0].Message)
 	require.Len(t, log.Problems(), 2)
 }
+
+func TestTheTallyTellsImagesFromTargets(t *testing.T) {
+	t.Parallel()
+	row := func(ref, on, target string, source report.Source) report.Image {
+		return report.Image{Reference: ref, Platform: on, Target: target, Source: source}
+	}
+	for want, images := range map[string][]report.Image{
+		"0 images": nil,
+		"1 image for 2 targets (1 present, 1 missing)": {
+			row("a:1", "linux/amd64", "docker", report.Present), row("a:1", "linux/amd64", "kind", report.Nowhere),
+		},
+		"2 images for 2 targets (2 present, 2 cache)": {
+			row("a:1", "linux/amd64", "docker", report.Present), row("a:1", "linux/amd64", "none", report.Cache),
+			row("b:1", "linux/amd64", "docker", report.Present), row("b:1", "linux/amd64", "none", report.Cache),
+		},
+		"2 images (2 registry)": { // in prime, an image for each platform
+			row("a:1", "linux/amd64", "", report.Registry), row("a:1", "linux/arm64", "", report.Registry),
+		},
+	} {
+		var b strings.Builder
+		require.NoError(t, report.Report{Mode: "load", Result: report.Success, Images: images}.WriteTable(&b))
+		require.Contains(t, b.String(), "load: success, "+want+" in ")
+	}
+}

@@ -67,7 +67,8 @@ func columnIsUsed(rows [][]string, c int) bool {
 	return len(rows) == 1
 }
 
-// tally counts the images by where they came from, as in "3 images (2 cache, 1 missing)".
+// tally counts the images by where they came from, as in "3 images (2 cache, 1 missing)", or "2 images for 2 targets (1
+// present, 3 cache)".
 func (r Report) tally() string {
 	counts := map[Source]int{}
 	for _, img := range r.Images {
@@ -83,14 +84,31 @@ func (r Report) tally() string {
 			parts = append(parts, fmt.Sprintf("%d %s", n, word))
 		}
 	}
-	noun := "images"
-	if len(r.Images) == 1 {
-		noun = "image"
+	tally := r.size()
+	if len(parts) > 0 {
+		tally += " (" + strings.Join(parts, ", ") + ")"
 	}
-	if len(parts) == 0 {
-		return fmt.Sprintf("%d %s", len(r.Images), noun)
+	return tally
+}
+
+// size is how many images there are and, where that is more than one, for how many targets: each image then has a row for
+// each.
+func (r Report) size() string {
+	images, targets := map[string]bool{}, map[string]bool{}
+	for _, img := range r.Images {
+		images[img.Reference] = true
+		if img.Target != "" {
+			targets[img.Target] = true
+		}
 	}
-	return fmt.Sprintf("%d %s (%s)", len(r.Images), noun, strings.Join(parts, ", "))
+	n, behind := len(r.Images), ""
+	if len(targets) > 1 {
+		n, behind = len(images), fmt.Sprintf(" for %d targets", len(targets))
+	}
+	if n == 1 {
+		return "1 image" + behind
+	}
+	return fmt.Sprintf("%d images%s", n, behind)
 }
 
 // Bytes writes a size as people read it, in decimal units: "12.3 MB".
