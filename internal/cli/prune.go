@@ -34,11 +34,11 @@ func (c *pruneCommand) run(ctx context.Context, s *session) (ExitCode, error) {
 	if err != nil {
 		return 0, err
 	}
-	pruned, err := entries.Prune(ctx, store.PruneOptions{Keep: keep, OlderThan: time.Duration(c.OlderThan), DryRun: !c.Delete})
+	found, err := entries.Prune(ctx, store.PruneOptions{Keep: keep, OlderThan: time.Duration(c.OlderThan), DryRun: !c.Delete})
 	if err != nil {
 		return 0, noPlace(err)
 	}
-	return ExitOK, c.print(s, pruned)
+	return ExitOK, c.print(s, found)
 }
 
 // keep says which keys the pin lists need, whether prime recompresses layers or not. Which platforms prime was asked for
@@ -76,14 +76,32 @@ func (c *pruneCommand) keep(s *session) (func(string) bool, error) {
 	}, nil
 }
 
-func (c *pruneCommand) print(s *session, pruned []store.Pruned) error {
+// pruned is the row of one thing that is deleted, or would be.
+type pruned struct {
+	Key        string            `json:"key"`
+	Generation int               `json:"generation"`
+	Path       string            `json:"path"`
+	Size       int64             `json:"size"`
+	Reason     store.PruneReason `json:"reason"`
+	Deleted    bool              `json:"deleted"`
+}
+
+func (c *pruneCommand) rows(found []store.Pruned) []pruned {
+	rows := make([]pruned, len(found))
+	for i, p := range found {
+		rows[i] = pruned{p.Key, p.Generation, p.Path, p.Size, p.Reason, c.Delete}
+	}
+	return rows
+}
+
+func (c *pruneCommand) print(s *session, found []store.Pruned) error {
 	if c.JSON {
-		return s.printJSON(indented(append([]store.Pruned{}, pruned...)))
+		return s.printJSON(indented(c.rows(found)))
 	}
 	var freed int64
 	return s.print(func(w io.Writer) error {
 		tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		for _, p := range pruned {
+		for _, p := range found {
 			freed += p.Size
 			fmt.Fprintf(tw, "%s\t%s\t%s\n", store.Generation(p.Key, p.Generation), report.Bytes(p.Size), p.Reason)
 		}
@@ -91,10 +109,10 @@ func (c *pruneCommand) print(s *session, pruned []store.Pruned) error {
 			return err
 		}
 		if c.Delete {
-			_, err := fmt.Fprintf(w, "prune: deleted %d, %s\n", len(pruned), report.Bytes(freed))
+			_, err := fmt.Fprintf(w, "prune: deleted %d, %s\n", len(found), report.Bytes(freed))
 			return err
 		}
-		_, err := fmt.Fprintf(w, "prune: would delete %d, %s; --delete does it\n", len(pruned), report.Bytes(freed))
+		_, err := fmt.Fprintf(w, "prune: would delete %d, %s; --delete does it\n", len(found), report.Bytes(freed))
 		return err
 	})
 }
