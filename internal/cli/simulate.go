@@ -2,8 +2,12 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -46,12 +50,19 @@ func (c *simulateCommand) run(ctx context.Context, s *session) (ExitCode, error)
 	if err != nil {
 		return 0, err
 	}
+	if err := c.checkPage(); err != nil {
+		return 0, err
+	}
 	answer, err := simulate.Run(ctx, options)
 	if err != nil {
 		return 0, err
 	}
 	if c.HTML != "" {
-		if err := writeWhole(c.HTML, func(w io.Writer) error { return page.Write(w, answer) }); err != nil {
+		err := writeWhole(c.HTML, func(w io.Writer) error { return page.Write(w, answer) })
+		if errors.Is(err, fs.ErrPermission) {
+			return 0, usagef("name a file in a folder that can be written", "writing the page %q: %w", c.HTML, fs.ErrPermission)
+		}
+		if err != nil {
 			return 0, fmt.Errorf("writing the page: %w", err)
 		}
 	}
@@ -59,6 +70,21 @@ func (c *simulateCommand) run(ctx context.Context, s *session) (ExitCode, error)
 		return ExitOK, s.printJSON(answer.WriteJSON)
 	}
 	return ExitOK, s.print(answer.WriteTable)
+}
+
+// checkPage refuses a path where no page can be, before anybody waits for it.
+func (c *simulateCommand) checkPage() error {
+	if c.HTML == "" {
+		return nil
+	}
+	if info, err := os.Stat(c.HTML); err == nil && info.IsDir() {
+		return usagef("name a file in it", "writing the page %q: it is a folder", c.HTML)
+	}
+	folder := filepath.Dir(c.HTML)
+	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+		return usagef("name a file in a folder that is there", "writing the page %q: no such folder %q", c.HTML, folder)
+	}
+	return nil
 }
 
 // options are the flags as the simulation wants them, checked.
