@@ -124,7 +124,11 @@ func (s Source) Load() (Config, error) {
 	if merged := merge(files); !merged.empty() || s.Path != "" || s.Context != "" {
 		return merged.config(s.Context)
 	}
-	return s.pod()
+	config, err := s.pod()
+	if missing := s.getenv("KUBECONFIG"); errors.Is(err, ErrNone) && len(files) == 0 && missing != "" {
+		return Config{}, fmt.Errorf("%w: KUBECONFIG names %s, and there is no such file", err, missing)
+	}
+	return config, err
 }
 
 // paths are the kubeconfig files to look for.
