@@ -140,11 +140,18 @@ func (s *session) parse(mode *string) (chosen command, done bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	if len(args) == 0 {
-		args = []string{"--help"}
+	bare := len(args) == 0
+	if bare {
+		parser.Stdout = s.Stderr
+	}
+	if bare || args[0] == "help" {
+		args = append(slices.Clone(args[min(1, len(args)):]), "--help")
 	}
 	*mode = commandOf(args, parser.Model)
 	parsed, err := parser.Parse(args)
+	if bare {
+		return nil, false, usagef("name one of those above", "no command is named")
+	}
 	if exited {
 		return nil, true, nil
 	}

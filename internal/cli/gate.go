@@ -65,6 +65,9 @@ func (c *gateCommand) rules() (gate.Rules, error) {
 			return gate.Rules{}, usagef("name the ids of jobs, one a line, or leave the input out", "%s is %q, which names no job", input.name, input.lines)
 		}
 	}
+	if err := rules.Check(); err != nil {
+		return gate.Rules{}, usageError{err: err, hint: "a pattern is a job's id, in which * stands for any characters and [a-c] for one of them"}
+	}
 	return rules, nil
 }
 

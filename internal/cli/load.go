@@ -21,7 +21,7 @@ type loadCommand struct {
 	Into           list   `default:"docker" placeholder:"TARGET" help:"What the images are loaded into, one a line: docker, kind[:CLUSTER], containerd[:NAMESPACE], podman or none."`
 	Lane           string `placeholder:"NAME" help:"The lane, as the lanes= globs of the pin list name it; empty selects every pin."`
 	OnMiss         string `default:"pull" enum:"pull,warn,fail" help:"What to do about an image that the store can't give: pull, warn or fail."`
-	Timeout        wait   `default:"3m" help:"How long the fallback pull may wait and try again."`
+	Timeout        wait   `default:"3m" help:"How long the fallback pull may wait and try again; a store that does not answer gets a third of it, so that time is left to pull."`
 	Concurrency    int    `default:"0" help:"How many images are loaded at a time; 0 is one for each core, from 2 to 4."`
 	Keys           list   `placeholder:"KEY" help:"The keys that prime says it saved: one of these that is not found is looked up again before it is a miss."`
 	VisibilityWait wait   `default:"20s" help:"How long an entry that prime saved may take to show up."`

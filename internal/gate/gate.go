@@ -86,7 +86,7 @@ func Judge(needs []byte, rules Rules) (Verdict, error) {
 	if len(rules.Require) == 0 {
 		rules.Require = []string{DefaultRequire}
 	}
-	if err := rules.check(); err != nil {
+	if err := rules.Check(); err != nil {
 		return Verdict{}, err
 	}
 	results, err := parse(needs)
@@ -118,8 +118,8 @@ func verdict(jobs []Job, found []Finding) Verdict {
 	return v
 }
 
-// check refuses patterns that no id could be held to.
-func (r Rules) check() error {
+// Check refuses patterns that no id could be held to.
+func (r Rules) Check() error {
 	for _, rule := range append(r.optional(), rule{"require", r.Require}) {
 		for _, pattern := range rule.patterns {
 			if strings.TrimSpace(pattern) == "" {
