@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -53,6 +54,12 @@ func (f Format) Key(ref reference.Reference, p platform.Platform, salt string) s
 	}
 	return strings.Join(append(parts, hash(f.String(), ref.String(), p.String(), salt)), "-")
 }
+
+// shape is that of a key of any format, the generation that may be behind it included.
+var shape = regexp.MustCompile(`^pullonce-v[0-9]+-[A-Za-z0-9._-]+-[0-9a-f]{16}(\.[0-9]+)?$`)
+
+// IsKey says whether s may be a key, of this version or another's.
+func IsKey(s string) bool { return shape.MatchString(s) }
 
 // PlatformOf is the platform for which key is that of ref. It is false where key is another reference's or format's, or
 // was made with another salt.

@@ -141,3 +141,17 @@ func TestAKeyTellsItsPlatformToThoseWhoKnowTheRest(t *testing.T) {
 		require.False(t, ok, name)
 	}
 }
+
+func TestWhatMayBeAKey(t *testing.T) {
+	t.Parallel()
+	for _, is := range []string{
+		key(t, cachekey.V1, "redis:7", "linux/arm/v7", ""), key(t, cachekey.V2, "[::1]:5000/a_b/c.d__e--f:V1", "linux/amd64", "s"),
+		key(t, cachekey.V1, "redis:7", "linux/amd64", "") + ".1", "pullonce-v12-redis-linux-amd64-0123456789abcdef",
+	} {
+		require.True(t, cachekey.IsKey(is), is)
+	}
+	two := []string{key(t, cachekey.V1, "redis:7", "linux/amd64", ""), key(t, cachekey.V1, "redis:8", "linux/amd64", "")}
+	for _, not := range []string{"", "undefined", "null", "redis:7", cachekey.Set(two), strings.Join(two, ","), two[0] + "\n", "x" + two[0]} {
+		require.False(t, cachekey.IsKey(not), not)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pullonce/pullonce/internal/cachekey"
 	"github.com/pullonce/pullonce/internal/lane"
 	"github.com/pullonce/pullonce/internal/plan"
 	"github.com/pullonce/pullonce/internal/platform"
@@ -31,6 +32,11 @@ type loadCommand struct {
 func (c *loadCommand) run(ctx context.Context, s *session) (ExitCode, error) {
 	if c.Concurrency < 0 {
 		return 0, usagef("take 1 or more, or 0 for one for each core", "concurrency is %d: nothing would move", c.Concurrency)
+	}
+	for _, key := range c.Keys {
+		if !cachekey.IsKey(key) {
+			return 0, usagef(oneEach(key, "pass the output keys of prime, or leave it out"), "%q in keys is no key", key)
+		}
 	}
 	loaded, err := s.pins(c.pinOptions)
 	if err != nil {
