@@ -21,6 +21,8 @@ type reader struct {
 	opts  Options
 	paths []*imagePath
 	read  map[string]bool
+	// written says that something stands in one of the files of the entry that is being read, whatever it is.
+	written bool
 }
 
 // read gathers the images that all paths name. An error is pin.Errors.
@@ -45,7 +47,8 @@ func read(opts Options) (*mentions, error) {
 	return r.mentions, nil
 }
 
-// entry reads the files that one path or glob names, each once, and says so if they name no image.
+// entry reads the files that one path or glob names, each once, and says so if they name no image. That nothing at all
+// stands in them is an error: a renderer that failed leaves such an input, and the others would pass without it.
 func (r *reader) entry(entry string) {
 	names := []string{entry}
 	if entry != Stdin {
@@ -55,7 +58,8 @@ func (r *reader) entry(entry string) {
 			return
 		}
 	}
-	places, errs := r.mentions.places, len(r.errors)
+	places, errs, files := r.mentions.places, len(r.errors), len(r.files)
+	r.written = false
 	for _, name := range names {
 		if r.read[name] {
 			continue
@@ -64,7 +68,11 @@ func (r *reader) entry(entry string) {
 		r.files[name] = len(r.files)
 		r.open(name)
 	}
-	if r.mentions.places == places && len(r.errors) == errs {
+	switch {
+	case r.mentions.places > places, len(r.errors) > errs:
+	case len(r.files) > files && !r.written:
+		r.errorf(pin.Position{File: entry}, pin.KindEmpty, "nothing is written in it: what should have written it may have failed")
+	default:
 		r.notef(pin.Position{File: entry}, pin.KindEmpty, "no image is named in it")
 	}
 }
@@ -166,6 +174,7 @@ func (r *reader) text(name string, input io.Reader) {
 			text = strings.TrimPrefix(text, textfile.ByteOrderMark)
 		}
 		for i, w := range textfile.Words(text) {
+			r.written = true
 			p := place{Position: pin.Position{File: name, Line: n, Column: w.Column}}
 			switch assignment := strings.Contains(w.Text, "="); {
 			case !assignment:
@@ -182,6 +191,7 @@ func (r *reader) text(name string, input io.Reader) {
 
 // dockerfile reads what a Dockerfile pulls.
 func (r *reader) dockerfile(name string, input io.Reader) {
+	r.written = true // one without a stage is an error of its own
 	if strings.HasSuffix(strings.ToLower(name), ".dockerignore") {
 		return
 	}

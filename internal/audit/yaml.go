@@ -39,6 +39,7 @@ func (r *reader) yaml(name string, input io.Reader) {
 		}
 		d := &document{reader: r, Document: parsed, file: name}
 		parsed.Tell = d.tell
+		r.written = r.written || !yamldoc.IsNull(d.Root)
 		d.uses()
 	}
 }
