@@ -52,6 +52,7 @@ func TestHelp(t *testing.T) {
 	code, _, stderr := run(t, "-help")
 	require.Equal(t, exitOK, code)
 	require.Contains(t, stderr, "Usage: go run ./bench")
+	require.Contains(t, stderr, "what is not there is built into it", "-bin names a folder that is written to")
 }
 
 func TestDefaults(t *testing.T) {

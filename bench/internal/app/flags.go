@@ -74,7 +74,7 @@ func parse(args []string, stderr io.Writer) (flags, error) {
 	set.Int64Var(&f.bandwidth, "bandwidth", 100, "of the line to the cache service, in MB/s; 0 is without bound")
 	set.DurationVar(&f.latency, "latency", 20*time.Millisecond, "of a request to the cache service")
 	set.BoolVar(&f.kept, "kept", true, "have the line serve blobs from memory, as a service does that has processors of its own; else Azurite does, on these cores")
-	set.StringVar(&f.bin, "bin", "", "folder of Docker 29 and containerd 2.4 (default: where .ci/run full builds them)")
+	set.StringVar(&f.bin, "bin", "", "folder of Docker 29 and containerd 2.4; what is not there is built into it, which takes a while (default: where .ci/run full builds them)")
 	set.StringVar(&f.dir, "dir", "", "folder for a temporary one, on the disk to measure (default: the system's)")
 	set.StringVar(&f.pullonce, "pullonce", "", "binary to measure (default: built from this checkout, as a release is)")
 	set.StringVar(&f.json, "json", "", "file for the report as JSON")
