@@ -90,7 +90,7 @@ func (l *list) Decode(ctx *kong.DecodeContext) error {
 	if err != nil {
 		return err
 	}
-	*l = append(*l, values...)
+	*l = append(append(list{}, *l...), values...) // not nil, even of nothing: it was given
 	return nil
 }
 

@@ -42,8 +42,12 @@ func (c *pruneCommand) run(ctx context.Context, s *session) (ExitCode, error) {
 }
 
 // keep says which keys the pin lists need, whether prime recompresses layers or not. Which platforms prime was asked for
-// stands in no list: unless they are named here, every entry of a pin that names none itself stays.
+// stands in no list: unless they are named here, every entry of a pin that names none itself stays. Without a pin list every
+// key does, and only age and leftovers count; but a list that was given and is empty is a mistake.
 func (c *pruneCommand) keep(s *session) (func(string) bool, error) {
+	if c.Pins == nil && c.Images == "" {
+		return nil, nil //nolint:nilnil // nil keeps all
+	}
 	loaded, err := s.pins(c.pinOptions)
 	if err != nil {
 		return nil, err
