@@ -7,7 +7,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
+
+// killed is the exit code that a shell has for a program that SIGKILL ended (POSIX.1-2024, XCU 2.8.2; 128 and the signal).
+const killed = 128 + 9
 
 // Result is what came of a program.
 type Result struct {
@@ -71,7 +75,11 @@ func (t *Together) RunChain(ctx context.Context, chain []Command) []Result {
 	results := make([]Result, len(ended))
 	for i, e := range ended {
 		results[i].Output = e.out
-		if e.code != 0 {
+		switch e.code {
+		case 0:
+		case killed:
+			results[i].Err = &Error{Command: chain[i], Output: e.out, Code: -1}
+		default:
 			results[i].Err = &Error{Command: chain[i], Output: e.out, Code: e.code}
 		}
 	}
@@ -97,12 +105,14 @@ func chainScript(chain []Command, mark string) string {
 	return script.String()
 }
 
-// RunChain implements Chainer. What the limits of a program alone are is what the whole has by one start: those of the first.
+// RunChain implements Chainer. What is one start has one limit: that of the first program where it is fed, and else as much as
+// all have by themselves.
 func (l Limited) RunChain(ctx context.Context, chain []Command) (results []Result) {
 	chainer, ok := l.Runner.(Chainer)
 	if !ok {
 		return runEach(ctx, l, chain)
 	}
+	l.Limits.Call *= time.Duration(len(chain))
 	l.watch(ctx, chain[0], func(ctx context.Context, first Command) {
 		results = chainer.RunChain(ctx, append([]Command{first}, chain[1:]...))
 	})

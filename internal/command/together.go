@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -158,9 +159,13 @@ type ended struct {
 
 // parseEnds takes apart what a script wrote, as far as it came; false is that nobody can tell.
 func parseEnds(out Output, mark string) ([]ended, bool) {
-	stdout, stderr := strings.Split(out.Stdout, mark), strings.Split(out.Stderr, mark)
-	if len(stdout) < 2 || len(stderr) != len(stdout) {
+	stdout := strings.Split(out.Stdout, mark)
+	if len(stdout) < 2 {
 		return nil, false
+	}
+	stderr := strings.Split(out.Stderr, mark)
+	if len(stderr) != len(stdout) { // of what is too long a part is lost: nobody knows whose the rest is
+		stderr = slices.Repeat([]string{strings.Join(stderr, "")}, len(stdout))
 	}
 	stdout, stderr = stdout[1:], stderr[1:]
 	ends := make([]ended, len(stdout)-1)

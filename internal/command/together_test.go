@@ -41,7 +41,15 @@ type answer struct {
 	err error
 }
 
-// askAll runs programs at the same time.
+// asking has f ask in a bubble, whose time stands still while anybody does something else than wait: who asks at the same time
+// there does so on the busiest machine, too.
+func asking(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, f)
+}
+
+// askAll runs programs at the same time. It is for bubbles.
 func askAll(t *testing.T, runner command.Runner, programs ...[]string) []answer {
 	t.Helper()
 	answers := make([]answer, len(programs))
@@ -56,35 +64,36 @@ func askAll(t *testing.T, runner command.Runner, programs ...[]string) []answer 
 }
 
 func TestProgramsThatAreAskedForTogetherShareAShell(t *testing.T) {
-	t.Parallel()
-	host := &counted{}
-	const odd = "it's \"$HOME\" `x` \\ *\n\t%d %s"
-	got := askAll(t, &command.Together{Runner: host},
-		[]string{"printf", "%s|", odd, "", "x"},
-		[]string{"sh", "-c", "echo out; echo err >&2; exit 3"},
-		[]string{"sh", "-c", "printf 'no end of line'; printf 'a warning' >&2; cat"},
-		[]string{"no-such-program-anywhere"},
-		[]string{"sh", "-c", "kill -9 $$"},
-		[]string{"true"},
-		[]string{"sh", "-c", "echo own >&2; exit 127"},
-	)
-	require.ElementsMatch(t, []string{"sh", "no-such-program-anywhere", "sh"}, host.ran)
-	require.Equal(t, answer{out: command.Output{Stdout: odd + "||x|"}}, got[0])
+	asking(t, func(t *testing.T) {
+		host := &counted{}
+		const odd = "it's \"$HOME\" `x` \\ *\n\t%d %s"
+		got := askAll(t, &command.Together{Runner: host},
+			[]string{"printf", "%s|", odd, "", "x"},
+			[]string{"sh", "-c", "echo out; echo err >&2; exit 3"},
+			[]string{"sh", "-c", "printf 'no end of line'; printf 'a warning' >&2; cat"},
+			[]string{"no-such-program-anywhere"},
+			[]string{"sh", "-c", "kill -9 $$"},
+			[]string{"true"},
+			[]string{"sh", "-c", "echo own >&2; exit 127"},
+		)
+		require.ElementsMatch(t, []string{"sh", "no-such-program-anywhere", "sh"}, host.ran)
+		require.Equal(t, answer{out: command.Output{Stdout: odd + "||x|"}}, got[0])
 
-	failed, ok := errors.AsType[*command.Error](got[1].err)
-	require.True(t, ok, "%v", got[1].err)
-	require.Equal(t, 3, failed.Code)
-	require.Equal(t, command.Output{Stdout: "out\n", Stderr: "err\n"}, failed.Output)
-	require.EqualError(t, got[1].err, "sh -c echo out; echo err >&2; exit 3: exit code 3: err")
+		failed, ok := errors.AsType[*command.Error](got[1].err)
+		require.True(t, ok, "%v", got[1].err)
+		require.Equal(t, 3, failed.Code)
+		require.Equal(t, command.Output{Stdout: "out\n", Stderr: "err\n"}, failed.Output)
+		require.EqualError(t, got[1].err, "sh -c echo out; echo err >&2; exit 3: exit code 3: err")
 
-	require.Equal(t, answer{out: command.Output{Stdout: "no end of line", Stderr: "a warning"}}, got[2], "and nothing to read")
-	require.ErrorIs(t, got[3].err, command.ErrNotFound)
-	require.ErrorContains(t, got[3].err, "no-such-program-anywhere")
-	failed, ok = errors.AsType[*command.Error](got[4].err)
-	require.True(t, ok, "%v", got[4].err)
-	require.Equal(t, 128+9, failed.Code)
-	require.Equal(t, answer{}, got[5])
-	require.EqualError(t, got[6].err, "sh -c echo own >&2; exit 127: exit code 127: own")
+		require.Equal(t, answer{out: command.Output{Stdout: "no end of line", Stderr: "a warning"}}, got[2], "and nothing to read")
+		require.ErrorIs(t, got[3].err, command.ErrNotFound)
+		require.ErrorContains(t, got[3].err, "no-such-program-anywhere")
+		failed, ok = errors.AsType[*command.Error](got[4].err)
+		require.True(t, ok, "%v", got[4].err)
+		require.Equal(t, 128+9, failed.Code)
+		require.Equal(t, answer{}, got[5])
+		require.EqualError(t, got[6].err, "sh -c echo own >&2; exit 127: exit code 127: own")
+	})
 }
 
 func TestProgramsThatComeOneByOneAreRunAlone(t *testing.T) {
@@ -132,66 +141,72 @@ func TestWithoutAShellEachProgramIsRunAlone(t *testing.T) {
 	t.Parallel()
 	refused := errors.New("connection refused")
 	for name, test := range map[string]struct {
-		shell func(command.Command) (command.Output, error)
+		shell func(context.Context, command.Command) (command.Output, error)
 		want  []string // of two programs, twice
 		err   error
 	}{
 		"there is none": {
-			func(command.Command) (command.Output, error) { return command.Output{}, command.ErrNotFound },
+			func(context.Context, command.Command) (command.Output, error) {
+				return command.Output{}, command.ErrNotFound
+			},
 			[]string{"sh", "echo", "echo", "echo", "echo"}, nil,
 		},
 		"it fails": {
-			func(c command.Command) (command.Output, error) {
+			func(_ context.Context, c command.Command) (command.Output, error) {
 				return command.Output{}, &command.Error{Command: c, Code: 1}
 			},
 			[]string{"sh", "echo", "echo", "sh", "echo", "echo"}, nil,
 		},
 		"it says something else": {
-			func(command.Command) (command.Output, error) { return command.Output{Stdout: "hello"}, nil },
+			func(context.Context, command.Command) (command.Output, error) {
+				return command.Output{Stdout: "hello"}, nil
+			},
 			[]string{"sh", "echo", "echo", "sh", "echo", "echo"}, nil,
 		},
 		"it stops early": {
-			func(c command.Command) (command.Output, error) {
+			func(ctx context.Context, c command.Command) (command.Output, error) {
 				lines := strings.SplitAfterN(c.Argv[2], "\n", 3) // of which the first program is the second
-				return command.Host{}.Run(t.Context(), command.Command{Argv: []string{"sh", "-c", lines[0] + lines[1]}})
+				return command.Host{}.Run(ctx, command.Command{Argv: []string{"sh", "-c", lines[0] + lines[1]}})
 			},
 			[]string{"sh", "echo", "echo", "sh", "echo", "echo"}, nil,
 		},
 		"there is nobody": {
-			func(command.Command) (command.Output, error) { return command.Output{}, refused },
+			func(context.Context, command.Command) (command.Output, error) { return command.Output{}, refused },
 			[]string{"sh", "sh"}, refused,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			host := &counted{instead: func(ctx context.Context, c command.Command) (command.Output, error) {
-				if c.Argv[0] == "sh" {
-					return test.shell(c)
-				}
-				return command.Host{}.Run(ctx, c)
-			}}
-			together := &command.Together{Runner: host}
-			for range 2 {
-				for i, got := range askAll(t, together, []string{"echo", "0"}, []string{"echo", "1"}) {
-					require.ErrorIs(t, got.err, test.err)
-					if test.err == nil {
-						require.Equal(t, fmt.Sprintln(i), got.out.Stdout)
+			asking(t, func(t *testing.T) {
+				host := &counted{instead: func(ctx context.Context, c command.Command) (command.Output, error) {
+					if c.Argv[0] == "sh" {
+						return test.shell(ctx, c)
+					}
+					return command.Host{}.Run(ctx, c)
+				}}
+				together := &command.Together{Runner: host}
+				for range 2 {
+					for i, got := range askAll(t, together, []string{"echo", "0"}, []string{"echo", "1"}) {
+						require.ErrorIs(t, got.err, test.err)
+						if test.err == nil {
+							require.Equal(t, fmt.Sprintln(i), got.out.Stdout)
+						}
 					}
 				}
-			}
-			require.Equal(t, test.want, host.ran)
+				require.Equal(t, test.want, host.ran)
+			})
 		})
 	}
 }
 
 func TestAScriptThatIsTooLongIsNotTried(t *testing.T) {
-	t.Parallel()
-	host := &counted{}
-	long := strings.Repeat("x", 40<<10)
-	for _, got := range askAll(t, &command.Together{Runner: host}, []string{"printf", long}, []string{"printf", long}) {
-		require.Equal(t, answer{out: command.Output{Stdout: long}}, got)
-	}
-	require.Equal(t, []string{"printf", "printf"}, host.ran)
+	asking(t, func(t *testing.T) {
+		host := &counted{}
+		long := strings.Repeat("x", 40<<10)
+		for _, got := range askAll(t, &command.Together{Runner: host}, []string{"printf", long}, []string{"printf", long}) {
+			require.Equal(t, answer{out: command.Output{Stdout: long}}, got)
+		}
+		require.Equal(t, []string{"printf", "printf"}, host.ran)
+	})
 }
 
 // Who stops waiting does not take the answer from the others; when nobody waits, the shell is ended.
@@ -230,12 +245,13 @@ func TestTheShellEndsWithTheLastWhoWaits(t *testing.T) {
 }
 
 func TestWhatAShellSaysFirstIsNoAnswer(t *testing.T) {
-	t.Parallel()
-	host := &counted{instead: func(ctx context.Context, c command.Command) (command.Output, error) {
-		c.Argv = []string{"sh", "-c", "echo welcome; echo careful >&2\n" + c.Argv[2]}
-		return command.Host{}.Run(ctx, c)
-	}}
-	for i, got := range askAll(t, &command.Together{Runner: host}, []string{"echo", "0"}, []string{"echo", "1"}) {
-		require.Equal(t, answer{out: command.Output{Stdout: fmt.Sprintln(i)}}, got)
-	}
+	asking(t, func(t *testing.T) {
+		host := &counted{instead: func(ctx context.Context, c command.Command) (command.Output, error) {
+			c.Argv = []string{"sh", "-c", "echo welcome; echo careful >&2\n" + c.Argv[2]}
+			return command.Host{}.Run(ctx, c)
+		}}
+		for i, got := range askAll(t, &command.Together{Runner: host}, []string{"echo", "0"}, []string{"echo", "1"}) {
+			require.Equal(t, answer{out: command.Output{Stdout: fmt.Sprintln(i)}}, got)
+		}
+	})
 }

@@ -80,7 +80,10 @@ func digestsOf(layers []image.Layer) []digest.Digest {
 // isSaid says whether it is the containerd that would not have an image in parts: not its source that failed, and not a
 // disk that is too small for it in any form.
 func (l *load) isSaid(err error) bool {
-	_, client := errors.AsType[*ClientError](err)
+	failed, client := errors.AsType[*ClientError](err)
+	if client && failed.killed() {
+		return false // no archive needs less memory
+	}
 	_, unproven := errors.AsType[unprovenError](err)
 	return (client || unproven || errors.Is(err, errBelow)) && !strings.Contains(err.Error(), "no space left on device")
 }
@@ -151,6 +154,13 @@ func (l *load) archives(parts []*part) ([]Archive, error) {
 		archives[i] = Archive{Image: img, Without: p.from, Ready: p.ready}
 	}
 	query := l.query()
-	archives[len(archives)-1].Then = &query
+	last := &archives[len(archives)-1]
+	last.Then, last.Ready = &query, func(ctx context.Context) error {
+		err := parts[len(parts)-1].ready(ctx)
+		if err == nil {
+			l.made = append(l.made, l.byRoot(), l.kubelets()) // from here on: what names the image ends its archive
+		}
+		return err
+	}
 	return archives, nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
@@ -157,7 +158,7 @@ func TestAnExpectedImageTakesFewStarts(t *testing.T) {
 	_, err = n.Load(t.Context(), one)
 	require.NoError(t, err)
 	require.ElementsMatch(t, []string{"images import and 0 more", "images import and 1 more"}, runner.begun[:2])
-	require.Equal(t, []string{"images tag and 2 more"}, runner.begun[2:])
+	require.ElementsMatch(t, []string{"images tag and 1 more", "images rm and 0 more"}, runner.begun[2:])
 
 	runner.begun = nil
 	_, err = n.Load(t.Context(), two)
@@ -190,6 +191,43 @@ func TestPartThatBreaks(t *testing.T) {
 			require.Equal(t, []string{old.Reference().Tagged()}, namesOf(d))
 		})
 	}
+}
+
+// Another process has brought the image meanwhile: what it has named is its own, however this load ends.
+func TestFailedLoadLeavesWhatAnotherBrought(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("connection reset")
+	d := newParted(t)
+	img := stack(t, "parts:1", 4)
+	last := img.Layers()[3].Descriptor.Digest
+	_, err := d.target().Load(t.Context(), img.Via(func(s image.Source) image.Source {
+		return imagetest.Source(func(ctx context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
+			if desc.Digest != last {
+				return s.Blob(ctx, desc)
+			}
+			_, err := d.target().Load(ctx, img)
+			assert.NoError(t, err)
+			return nil, broken
+		})
+	}))
+	require.ErrorIs(t, err, broken)
+	require.Equal(t, wantedNames(img), namesOf(d))
+}
+
+// What there was no memory for is not sent again, in one piece.
+func TestPartThatIsKilled(t *testing.T) {
+	t.Parallel()
+	d := newParted(t)
+	d.imported = func(name, _ string) error {
+		if strings.HasPrefix(name, partPrefix) {
+			return nil
+		}
+		return commandtest.Failure(-1, "Killed\n")
+	}
+	_, err := d.target().Load(t.Context(), stack(t, "parts:1", 4))
+	require.EqualError(t, err, "ctr images import: Killed (there was no memory left for it, or somebody ended it)")
+	require.Equal(t, 4, imports(d))
+	require.Empty(t, namesOf(d))
 }
 
 // A containerd that won't have an image in parts gets it whole; one without room gets no more.
@@ -303,4 +341,34 @@ func TestAbandonedPartsGo(t *testing.T) {
 	want := append(wantedNames(img), young, partPrefix+"unknown@"+left)
 	slices.Sort(want)
 	require.Equal(t, want, namesOf(d))
+}
+
+// A name like that of a part leads to no other image.
+func TestAbandonedNameWithoutADigest(t *testing.T) {
+	t.Parallel()
+	d := newParted(t)
+	id := "sha256:" + strings.Repeat("2", 64)
+	d.names[partPrefix+"1-x"], d.names[id] = "sha256:"+strings.Repeat("1", 64), "sha256:"+strings.Repeat("3", 64)
+	img := stack(t, "parts:1", 1)
+	_, err := d.target().Load(t.Context(), img)
+	require.NoError(t, err)
+	want := append(wantedNames(img), id)
+	slices.Sort(want)
+	require.Equal(t, want, namesOf(d))
+}
+
+// What could not be asked is asked again.
+func TestAbandonedPartsAreLookedForAgain(t *testing.T) {
+	t.Parallel()
+	d := newParted(t)
+	left := "sha256:" + strings.Repeat("1", 64)
+	d.names[partPrefix+"1-x@"+left] = left
+	n, img := d.namespace(), stack(t, "parts:1", 1)
+	n.PartSize = 1
+	d.on("ctr", "images ls --quiet", commandtest.Fails(1, "ctr: busy\n"))
+	n.Expect(t.Context(), []image.Image{img})
+	d.on("ctr", "images ls --quiet", d.list)
+	_, err := n.Load(t.Context(), img)
+	require.NoError(t, err)
+	require.Equal(t, wantedNames(img), namesOf(d))
 }

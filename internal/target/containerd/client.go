@@ -19,8 +19,8 @@ type Client interface {
 	Find(ctx context.Context, q Query) ([]Held, error)
 	// Import takes in and unpacks an archive, and answers its question then. sent is how many bytes of it were sent.
 	Import(ctx context.Context, a Archive) (held []Held, sent int64, err error)
-	// Rename gives an image other names, takes names away, and answers the question then.
-	Rename(ctx context.Context, r Renaming) ([]Held, error)
+	// Tag gives an image other names, and answers the question then.
+	Tag(ctx context.Context, t Tagging) ([]Held, error)
 	// Remove takes names away. One that is not there is no error.
 	Remove(ctx context.Context, names []string) error
 }
@@ -32,13 +32,11 @@ type Query struct {
 	Targets []digest.Digest
 }
 
-// Renaming is what happens to names once an image is whole.
-type Renaming struct {
+// Tagging gives an image names once it is whole.
+type Tagging struct {
 	// Source is a name that the image has; Names are those that it gets, whoever has them now.
 	Source string
 	Names  []string
-	// Obsolete are names that go. One that does not is no error: nobody looks for it.
-	Obsolete []string
 	// Then is asked at the end.
 	Then Query
 }
@@ -53,7 +51,7 @@ type Stager interface {
 	Blobs(ctx context.Context, digests []digest.Digest) ([]digest.Digest, error)
 	// Named are the names that begin with prefix.
 	Named(ctx context.Context, prefix string) ([]string, error)
-	// Names are the names of images that have one of the digests as their target.
+	// Names are the names of images that have one of the digests, at least one, as their target.
 	Names(ctx context.Context, digests []digest.Digest) ([]string, error)
 }
 

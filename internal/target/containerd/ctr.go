@@ -165,28 +165,23 @@ func (c *Ctr) Import(ctx context.Context, a Archive) (held []Held, sent int64, e
 	return held, sent, err
 }
 
-// Rename implements Client.
-func (c *Ctr) Rename(ctx context.Context, r Renaming) ([]Held, error) {
+// Tag implements Client.
+func (c *Ctr) Tag(ctx context.Context, t Tagging) ([]Held, error) {
+	if len(t.Names) == 0 {
+		return c.Find(ctx, t.Then)
+	}
 	d, err := c.dialect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var chain []command.Command
-	if len(r.Names) > 0 {
-		chain = append(chain, c.command(append([]string{"images", "tag", "--force", r.Source}, r.Names...)...))
+	results := command.RunChain(ctx, c.Runner, []command.Command{
+		c.command(append([]string{"images", "tag", "--force", t.Source}, t.Names...)...),
+		c.command(d.check(t.Then)...),
+	})
+	if _, err := said(results, 0, "images tag"); err != nil {
+		return nil, err
 	}
-	check := len(chain)
-	chain = append(chain, c.command(d.check(r.Then)...))
-	if len(r.Obsolete) > 0 {
-		chain = append(chain, c.remove(r.Obsolete))
-	}
-	results := command.RunChain(ctx, c.Runner, chain)
-	if check > 0 {
-		if _, err := said(results, 0, "images tag"); err != nil {
-			return nil, err
-		}
-	}
-	return checked(results, check)
+	return checked(results, 1)
 }
 
 // checked is the answer to a question that is part i of a chain.
@@ -200,12 +195,8 @@ func checked(results []command.Result, i int) ([]Held, error) {
 
 // Remove implements Client.
 func (c *Ctr) Remove(ctx context.Context, names []string) error {
-	_, err := run(ctx, c.Runner, c.remove(names), "images rm")
+	_, err := run(ctx, c.Runner, c.command(append([]string{"images", "rm"}, names...)...), "images rm")
 	return err
-}
-
-func (c *Ctr) remove(names []string) command.Command {
-	return c.command(append([]string{"images", "rm"}, names...)...)
 }
 
 func (c *Ctr) command(args ...string) command.Command {

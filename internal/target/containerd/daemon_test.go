@@ -239,7 +239,7 @@ func (d *daemon) list(args []string, _ []byte) (command.Output, error) {
 	var names strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(d.names)) {
 		part := slices.Contains(args, `name~="^pullonce[.]invalid/part/"`) && strings.HasPrefix(name, "pullonce.invalid/part/")
-		if part || slices.Contains(args, fmt.Sprintf("target.digest==%q", d.names[name])) {
+		if part || len(args) == 0 || slices.Contains(args, fmt.Sprintf("target.digest==%q", d.names[name])) {
 			names.WriteString(name + "\n")
 		}
 	}

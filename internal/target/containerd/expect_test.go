@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pullonce/pullonce/internal/command"
 	"github.com/pullonce/pullonce/internal/command/commandtest"
 	"github.com/pullonce/pullonce/internal/image"
 	"github.com/pullonce/pullonce/internal/image/imagetest"
@@ -76,6 +77,25 @@ func TestExpectedImageIsLoadedAndProven(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, target.Loaded, result.Outcome)
 	require.Equal(t, old.Root().Digest.String(), result.Replaced)
+	require.Equal(t, "new.root", d.state()[tag])
+}
+
+// What was whole when it was asked about, and is gone when it gets its names, is sent.
+func TestExpectedImageThatWent(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t, true)
+	n, img := d.namespace(), newImage(t)
+	d.label("new", img)
+	d.hold(img, elsewhere)
+	n.Expect(t.Context(), []image.Image{img})
+	d.on("ctr", "images tag --force", func(args []string, stdin []byte) (command.Output, error) {
+		delete(d.names, elsewhere)
+		d.on("ctr", "images tag --force", d.tag)
+		return d.tag(args, stdin)
+	})
+	result, err := n.Load(t.Context(), img)
+	require.NoError(t, err)
+	require.Equal(t, target.Loaded, result.Outcome)
 	require.Equal(t, "new.root", d.state()[tag])
 }
 

@@ -44,6 +44,9 @@ type ClientError struct {
 func (e *ClientError) Error() string {
 	said := complaint(e.Cause)
 	text := path.Base(e.Cause.Command.Argv[0]) + " " + e.What + ": " + said
+	if e.killed() {
+		return text + " (there was no memory left for it, or somebody ended it)"
+	}
 	if advice := advise(said); advice != "" {
 		text += " (" + advice + ")"
 	}
@@ -52,6 +55,9 @@ func (e *ClientError) Error() string {
 
 // Unwrap gives the cause.
 func (e *ClientError) Unwrap() error { return e.Cause }
+
+// killed says whether the client did not end by itself.
+func (e *ClientError) killed() bool { return e.Cause.Code < 0 }
 
 // complaint is what a client has to say about its failure, without the warnings that its containerd has it print each time.
 func complaint(err *command.Error) string {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/opencontainers/go-digest"
 
@@ -78,8 +79,9 @@ type load struct {
 	ticket *ticket
 	// blobs are those of its layers that are there; nil is not known.
 	blobs []digest.Digest
-	// temporary are names of its parts, and of what earlier loads left.
-	temporary []string
+	// made are the names that it may have given, and takes away again where it fails; temporary those of its parts, and of what
+	// earlier loads left.
+	made, temporary []string
 }
 
 func (l *load) run(ctx context.Context, about About) (result target.Result, err error) {
@@ -91,16 +93,16 @@ func (l *load) run(ctx context.Context, about About) (result target.Result, err 
 	if len(wanted) == 0 {
 		return target.Result{Outcome: target.Present}, nil
 	}
-	made := append(slices.Clone(wanted), l.byRoot(), l.kubelets())
 	defer func() {
 		if err != nil {
 			result = target.Result{Sent: result.Sent}
-			l.remove(ctx, append(before.absent(made), l.temporary...))
+			l.remove(ctx, append(before.absent(l.made), l.temporary...))
 		}
 	}()
-	result.Outcome = target.Tagged
 	source := before.whole(l.ids())
-	if source == "" {
+	if source != "" {
+		result.Outcome = target.Tagged
+	} else {
 		result.Outcome = target.Loaded
 		if result.Sent, err = l.bring(ctx, about); err != nil {
 			return result, l.aboutLayers(err)
@@ -108,12 +110,24 @@ func (l *load) run(ctx context.Context, about About) (result target.Result, err 
 		source = l.byRoot()
 		wanted = slices.DeleteFunc(wanted, func(name string) bool { return name == source })
 	}
-	held, err := l.Rename(ctx, Renaming{Source: source, Names: wanted, Obsolete: l.temporary, Then: l.query()})
+	held, err := l.name(ctx, source, wanted)
+	if err != nil && before.expected && result.Outcome == target.Tagged && ctx.Err() == nil {
+		return l.run(ctx, about) // it went since that was asked
+	}
 	if err != nil {
 		return result, err
 	}
 	result.Replaced = before.other(l.img.Reference().Tagged(), l.ids())
 	return result, l.prove(held, l.wanted())
+}
+
+// name gives the image called source its other names, while those of its parts go, and says what is there then.
+func (l *load) name(ctx context.Context, source string, names []string) ([]Held, error) {
+	var tidying sync.WaitGroup
+	tidying.Go(func() { l.remove(ctx, l.temporary) })
+	defer tidying.Wait()
+	l.made = append(l.made, names...)
+	return l.Tag(ctx, Tagging{Source: source, Names: names, Then: l.query()})
 }
 
 // aboutLayers says of a failure whether the image as its registry has it may help.
@@ -204,7 +218,7 @@ func (l *load) query() Query { return Query{Names: l.names(), Targets: l.ids()} 
 func (l *load) before(ctx context.Context) (found, error) {
 	if known, ok := l.expected.take(l.img); ok {
 		l.blobs = known.blobs
-		return found{held: known.held, ids: l.ids()}, nil
+		return found{held: known.held, ids: l.ids(), expected: true}, nil
 	}
 	held, err := l.Find(ctx, l.query())
 	return found{held: held, ids: l.ids()}, err
@@ -214,6 +228,8 @@ func (l *load) before(ctx context.Context) (found, error) {
 type found struct {
 	held []Held
 	ids  []digest.Digest
+	// expected says that it was asked some time before.
+	expected bool
 }
 
 func (f found) named(name string) (Held, bool) {

@@ -81,17 +81,14 @@ func (c *Nerdctl) Import(ctx context.Context, a Archive) (held []Held, sent int6
 	return held, sent, err
 }
 
-// Rename implements Client.
-func (c *Nerdctl) Rename(ctx context.Context, r Renaming) ([]Held, error) {
-	for _, name := range r.Names {
-		if _, err := c.run(ctx, nil, "tag", r.Source, name); err != nil {
+// Tag implements Client.
+func (c *Nerdctl) Tag(ctx context.Context, t Tagging) ([]Held, error) {
+	for _, name := range t.Names {
+		if _, err := c.run(ctx, nil, "tag", t.Source, name); err != nil {
 			return nil, err
 		}
 	}
-	if len(r.Obsolete) > 0 {
-		_ = c.Remove(ctx, r.Obsolete) // nobody looks for them
-	}
-	return c.Find(ctx, r.Then)
+	return c.Find(ctx, t.Then)
 }
 
 // Remove implements Client.

@@ -37,7 +37,7 @@ func isAbandoned(name string) bool {
 }
 
 // abandoned are the names that loads left which were killed, with those that the CRI plugin has given to the same images.
-// They are looked for once, and go with the first load that takes them. The zero value works.
+// They are looked for until that succeeds once, and go with the first load that takes them. The zero value works.
 type abandoned struct {
 	looked atomic.Bool
 	mu     sync.Mutex
@@ -48,7 +48,11 @@ func (a *abandoned) look(ctx context.Context, client Stager) {
 	if a.looked.Swap(true) {
 		return
 	}
-	names := abandonedIn(ctx, client)
+	names, err := abandonedIn(ctx, client)
+	if err != nil {
+		a.looked.Store(false)
+		return
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.names = names
@@ -62,22 +66,25 @@ func (a *abandoned) take() []string {
 	return names
 }
 
-func abandonedIn(ctx context.Context, client Stager) []string {
+func abandonedIn(ctx context.Context, client Stager) ([]string, error) {
 	names, err := client.Named(ctx, partRepository)
-	names = slices.DeleteFunc(names, func(name string) bool { return !isAbandoned(name) })
-	if err != nil || len(names) == 0 {
-		return nil
+	if err != nil {
+		return nil, err
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !isAbandoned(name) })
 	var digests []digest.Digest
 	for _, name := range names {
 		if _, sum, ok := strings.Cut(name, "@"); ok {
 			digests = append(digests, digest.Digest(sum))
 		}
 	}
+	if len(digests) == 0 {
+		return names, nil
+	}
 	same, err := client.Names(ctx, digests)
 	if err != nil {
-		return names
+		return nil, err
 	}
 	ids := slices.DeleteFunc(same, func(name string) bool { return !strings.HasPrefix(name, digest.SHA256.String()+":") })
-	return append(names, ids...)
+	return append(names, ids...), nil
 }
