@@ -16,7 +16,7 @@ import (
 // inspectCommand lists what a store holds and reads all of it.
 type inspectCommand struct {
 	storeOption
-	Keys []string `arg:"" optional:"" name:"key" help:"Keys to inspect; none inspects every entry."`
+	Keys []string `arg:"" optional:"" name:"key" help:"Keys to inspect; none inspects the newest entry of every key."`
 	JSON bool     `name:"json" help:"Print the entries as JSON."`
 }
 

@@ -25,6 +25,9 @@ const (
 // own, or may not pull.
 var errUnreached = errors.New("the daemon does not reach this process")
 
+// errJoined says that the daemon waits for somebody else's download of a layer, which has broken.
+var errJoined = errors.New("the daemon waits for another program's download of a layer, which broke")
+
 // pullProven has the daemon pull the image and proves that it holds it whole. On an error what that left there is removed;
 // else the daemon has it under a temporary name, which goes once it has another.
 func (l load) pullProven(ctx context.Context) (temporary string, sent int64, err error) {
@@ -119,8 +122,27 @@ func (l load) postPull(ctx context.Context, name string, watch *watch) error {
 	if err != nil {
 		return daemonError(err)
 	}
-	err = readAnswer(heard{watch, answer}, maxAnswer, l.complete)
+	err = readAnswer(heard{watch, answer}, maxAnswer, l.progress)
 	return errors.Join(err, answer.Close())
+}
+
+// What an engine says of a layer (moby, daemon/internal/distribution): that it is pulled and unpacked, and that a download
+// broke and begins anew after some seconds.
+const (
+	layerComplete = "Pull complete"
+	layerRetried  = "Retrying in "
+)
+
+// progress takes what the daemon says of a layer. One download serves all pulls of a layer, whosever registry they name: one
+// that breaks, while nothing is wrong here, is that of a program which has ended.
+func (l load) progress(status, layer string) error {
+	switch {
+	case status == layerComplete:
+		l.complete(layer)
+	case strings.HasPrefix(status, layerRetried):
+		return errJoined
+	}
+	return nil
 }
 
 // complete takes the short id of a layer that the daemon has pulled and unpacked, and so all below it.

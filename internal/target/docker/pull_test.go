@@ -391,6 +391,10 @@ func TestFailedPulls(t *testing.T) {
 			given: says(200, `{"status":"Pulling"}{"errorDetail":{"message":"no"},"error":"no"}`),
 			alone: "the daemon says: no",
 		},
+		"a download that another program began": {
+			given: says(200, `{"status":"Downloading","id":"0123456789ab"}{"status":"Retrying in 5 seconds","id":"0123456789ab"}`),
+			alone: "the daemon waits for another program's download of a layer, which broke",
+		},
 		"a refusal":                 {given: says(500, `{"message":"no"}`), alone: "the daemon says: no"},
 		"success without the image": {given: says(200, `{"status":"done"}`), alone: "the daemon reported success, but new.config: there is no such image"},
 		"an image in part": {

@@ -129,17 +129,14 @@ func (d *Docker) post(ctx context.Context, archive io.Reader, watch *watch) erro
 	if err != nil {
 		return daemonError(err)
 	}
-	err = readAnswer(heard{watch, answer}, 0, func(string) {})
+	err = readAnswer(heard{watch, answer}, 0, func(string, string) error { return nil })
 	return errors.Join(err, answer.Close())
 }
 
-// layerComplete is what an engine says of a layer that it has pulled and unpacked.
-const layerComplete = "Pull complete"
-
 // readAnswer finds the failure among the messages of a load or a pull, which have maxAnswer bytes in all, or at least more
-// for each, and tells complete the short ids of layers that are said to be that. The containerd store reports a failure that
-// it had while unpacking as if it were progress (moby, daemon/containerd/image_exporter.go).
-func readAnswer(r io.Reader, more int64, complete func(layer string)) error {
+// for each, and tells what each says of a layer, by its short id; an error of tell is the failure, too. The containerd store
+// reports a failure that it had while unpacking as if it were progress (moby, daemon/containerd/image_exporter.go).
+func readAnswer(r io.Reader, more int64, tell func(status, layer string) error) error {
 	bounded := &io.LimitedReader{R: r, N: maxAnswer}
 	messages := json.NewDecoder(bounded)
 	for {
@@ -167,8 +164,8 @@ func readAnswer(r io.Reader, more int64, complete func(layer string)) error {
 		if strings.HasPrefix(m.Stream, "Error unpacking") {
 			return saidError(m.Stream, nil)
 		}
-		if m.Status == layerComplete {
-			complete(m.ID)
+		if err := tell(m.Status, m.ID); err != nil {
+			return err
 		}
 		bounded.N = max(bounded.N, more)
 	}

@@ -85,5 +85,5 @@ func isCurable(err error) bool {
 	if said, ok := errors.AsType[*engineError](err); ok && !said.gone && !said.final {
 		return true
 	}
-	return errors.Is(err, errUnreached) || errors.Is(err, errAbsent) || errors.Is(err, errBroken) || errors.Is(err, image.ErrPacked)
+	return errors.Is(err, errUnreached) || errors.Is(err, errJoined) || errors.Is(err, errAbsent) || errors.Is(err, errBroken) || errors.Is(err, image.ErrPacked)
 }
