@@ -275,7 +275,8 @@ func TestRegistryQuota(t *testing.T) {
 			primed := p.run(t, with([]string{"prime"}, list...)...)
 			require.Equal(t, 1, primed.code)
 			primed.requireOne(t, report.Error, f.medium.repoTag, cause)
-			require.Empty(t, rows(t, p, 0, with([]string{"inspect"}, list[2:]...)...))
+			_, err := openDepot(t, full.addr).List(t.Context())
+			require.ErrorIs(t, err, store.ErrNoPlace, "nothing was saved yet")
 		}
 		full.set(nil)
 		require.Equal(t, 0, p.run(t, with([]string{"prime"}, list...)...).code)

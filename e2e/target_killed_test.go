@@ -59,13 +59,19 @@ func TestLoadIntoContainerdKilled(t *testing.T) {
 				}
 				left := place.settle(t)
 				t.Logf("killed after %s of %s: %d names", moment.Round(time.Millisecond), length.Round(time.Millisecond), len(left))
+				var partial []string // what parts are images of: the CRI plugin has names of its own for these
 				for _, name := range left {
-					if strings.Contains(name, "pullonce.invalid/part/") {
-						parts++
-						continue
+					if _, id, ok := strings.Cut(name, "@"); ok && strings.Contains(name, "pullonce.invalid/part/") {
+						partial = append(partial, id)
 					}
+				}
+				parts += len(partial)
+				for _, name := range left {
 					out, err := place.run(t, "images", "check", "name=="+name)
 					require.NoError(t, err)
+					if slices.ContainsFunc(partial, func(id string) bool { return strings.Contains(out, " "+id+" ") }) {
+						continue
+					}
 					require.Regexp(t, `complete .* true`, strings.Join(strings.Fields(out), " "), "%s has a name and is not whole", name)
 				}
 			}
