@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
 
 // killed is the exit code that a shell has for a program that SIGKILL ended (POSIX.1-2024, XCU 2.8.2; 128 and the signal).
 const killed = 128 + 9
+
+// untilOneFails follows each program of a script that is a chain.
+const untilOneFails = "[ $code = 0 ] || exit 0\n"
 
 // Result is what came of a program.
 type Result struct {
@@ -56,7 +58,7 @@ var (
 // is run again where the shell fails.
 func (t *Together) RunChain(ctx context.Context, chain []Command) []Result {
 	mark := rand.Text()
-	script := chainScript(chain, mark)
+	script := scriptOf(chain, mark, untilOneFails)
 	ownEnv := slices.ContainsFunc(chain, func(c Command) bool { return len(c.Env) > 0 })
 	if !t.shell.Load() || ownEnv || len(script) > maxScript {
 		return runEach(ctx, t.Runner, chain)
@@ -75,11 +77,10 @@ func (t *Together) RunChain(ctx context.Context, chain []Command) []Result {
 	results := make([]Result, len(ended))
 	for i, e := range ended {
 		results[i].Output = e.out
-		switch e.code {
-		case 0:
-		case killed:
-			results[i].Err = &Error{Command: chain[i], Output: e.out, Code: -1}
-		default:
+		if e.code == killed {
+			e.code = -1
+		}
+		if e.code != 0 {
 			results[i].Err = &Error{Command: chain[i], Output: e.out, Code: e.code}
 		}
 	}
@@ -89,20 +90,6 @@ func (t *Together) RunChain(ctx context.Context, chain []Command) []Result {
 // isWhole says whether a chain of n programs came to its end: that of all, or the first failure.
 func isWhole(ended []ended, n int) bool {
 	return len(ended) == n || len(ended) > 0 && len(ended) < n && ended[len(ended)-1].code != 0
-}
-
-// chainScript runs the programs until one fails. The first one has the shell's own input.
-func chainScript(chain []Command, mark string) string {
-	var script strings.Builder
-	script.WriteString(scriptHead(mark))
-	for i, c := range chain {
-		input := "</dev/null"
-		if i == 0 && c.Stdin != nil {
-			input = ""
-		}
-		fmt.Fprintf(&script, "%s %s; code=$?; printf '%s %%d\\n' $code; printf %s >&2; [ $code = 0 ] || exit 0\n", quoted(c.Argv), input, mark, mark)
-	}
-	return script.String()
 }
 
 // RunChain implements Chainer. What is one start has one limit: that of the first program where it is fed, and else as much as

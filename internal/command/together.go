@@ -85,7 +85,11 @@ func (t *Together) ask() {
 // askShell answers the questions by a shell; false is none of them, because of the shell.
 func (t *Together) askShell(asked []*question) bool {
 	mark := rand.Text()
-	script := scriptOf(asked, mark)
+	programs := make([]Command, len(asked))
+	for i, q := range asked {
+		programs[i] = q.command
+	}
+	script := scriptOf(programs, mark, "")
 	if len(script) > maxScript {
 		return false
 	}
@@ -130,17 +134,19 @@ func whileAnyWaits(asked []*question) (ctx context.Context, stop func()) {
 }
 
 // scriptOf runs the programs, and writes the mark to both outputs in front of all, because a shell may say something first, and
-// behind each, with its exit code to the first output.
-func scriptOf(asked []*question, mark string) string {
+// behind each, with its exit code to the first output. then is what follows each. A program that is fed has the shell's input.
+func scriptOf(programs []Command, mark, then string) string {
 	var script strings.Builder
-	script.WriteString(scriptHead(mark))
-	for _, q := range asked {
-		fmt.Fprintf(&script, "%s </dev/null; printf '%s %%d\\n' $?; printf %s >&2\n", quoted(q.command.Argv), mark, mark)
+	fmt.Fprintf(&script, "printf %s; printf %s >&2\n", mark, mark)
+	for _, c := range programs {
+		input := "</dev/null"
+		if c.Stdin != nil {
+			input = ""
+		}
+		fmt.Fprintf(&script, "%s %s; code=$?; printf '%s %%d\\n' $code; printf %s >&2\n%s", quoted(c.Argv), input, mark, mark, then)
 	}
 	return script.String()
 }
-
-func scriptHead(mark string) string { return fmt.Sprintf("printf %s; printf %s >&2\n", mark, mark) }
 
 // quoted is a command line for a shell (POSIX.1-2024, XCU 2.2.2).
 func quoted(argv []string) string {

@@ -211,8 +211,7 @@ func TestAScriptThatIsTooLongIsNotTried(t *testing.T) {
 
 // Who stops waiting does not take the answer from the others; when nobody waits, the shell is ended.
 func TestTheShellEndsWithTheLastWhoWaits(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	asking(t, func(t *testing.T) {
 		ended := make(chan error, 1)
 		running := make(chan struct{})
 		host := &counted{instead: func(ctx context.Context, _ command.Command) (command.Output, error) {
