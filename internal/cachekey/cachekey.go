@@ -48,11 +48,16 @@ func Key(ref reference.Reference, p platform.Platform, salt string) string {
 // the canonical reference with its tag and digest, the platform, and the salt.
 func (f Format) Key(ref reference.Reference, p platform.Platform, salt string) string {
 	p = platform.Normalize(p)
-	parts := []string{"pullonce", f.String(), clean(ref.Base(), maxName), clean(p.OS, maxPart), clean(p.Architecture, maxPart)}
+	parts := []string{f.stem(ref), clean(p.OS, maxPart), clean(p.Architecture, maxPart)}
 	if p.Variant != "" {
 		parts = append(parts, clean(p.Variant, maxPart))
 	}
 	return strings.Join(append(parts, hash(f.String(), ref.String(), p.String(), salt)), "-")
+}
+
+// stem is what the keys of ref begin with, whatever the platform.
+func (f Format) stem(ref reference.Reference) string {
+	return strings.Join([]string{"pullonce", f.String(), clean(ref.Base(), maxName)}, "-")
 }
 
 // shape is that of a key of any format, the generation that may be behind it included.
@@ -64,7 +69,7 @@ func IsKey(s string) bool { return shape.MatchString(s) }
 // PlatformOf is the platform for which key is that of ref. It is false where key is another reference's or format's, or
 // was made with another salt.
 func (f Format) PlatformOf(key string, ref reference.Reference, salt string) (platform.Platform, bool) {
-	rest, ok := strings.CutPrefix(key, strings.Join([]string{"pullonce", f.String(), clean(ref.Base(), maxName), ""}, "-"))
+	rest, ok := strings.CutPrefix(key, f.stem(ref)+"-")
 	end := len(rest) - hashLength - 1
 	if !ok || end < 0 {
 		return platform.Platform{}, false
