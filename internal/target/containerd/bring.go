@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/opencontainers/go-digest"
@@ -20,13 +21,10 @@ func (l *load) bring(ctx context.Context, about About) (sent int64, err error) {
 	if !ok {
 		return l.bringWhole(ctx, about)
 	}
-	var looking errgroup.Group
-	looking.Go(func() error {
-		l.abandoned.look(ctx, client)
-		return nil
-	})
+	var looking sync.WaitGroup
+	looking.Go(func() { l.abandoned.look(ctx, client) })
 	defer func() {
-		_ = looking.Wait() // what is not known is not tidied up
+		looking.Wait()
 		l.temporary = append(l.temporary, l.abandoned.take()...)
 	}()
 
@@ -53,18 +51,14 @@ func (l *load) leading(ctx context.Context, client Stager) int {
 	if l.isSmall() {
 		return 0
 	}
-	blobs := l.blobs
+	layers, blobs := digestsOf(l.img.Layers()), l.blobs
 	if blobs == nil {
-		blobs, _ = client.Blobs(ctx, digestsOf(l.img.Layers()))
+		blobs, _ = client.Blobs(ctx, layers)
 	}
-	n := 0
-	for _, sum := range digestsOf(l.img.Layers()) {
-		if !slices.Contains(blobs, sum) {
-			break
-		}
-		n++
+	if n := slices.IndexFunc(layers, func(sum digest.Digest) bool { return !slices.Contains(blobs, sum) }); n >= 0 {
+		return n
 	}
-	return n
+	return len(layers)
 }
 
 func (l *load) isSmall() bool { return bytesOf(l.img.Layers()) < l.leastPart()/2 }

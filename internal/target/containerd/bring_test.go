@@ -323,6 +323,17 @@ func TestImagesAtOnceShareLayers(t *testing.T) {
 	require.Equal(t, slices.Compact(all), namesOf(d))
 }
 
+// requireNamesBeside loads an image, and wants the daemon to have its names and these.
+func requireNamesBeside(t *testing.T, d *daemon, others ...string) {
+	t.Helper()
+	img := stack(t, "parts:1", 1)
+	_, err := d.target().Load(t.Context(), img)
+	require.NoError(t, err)
+	want := append(wantedNames(img), others...)
+	slices.Sort(want)
+	require.Equal(t, want, namesOf(d))
+}
+
 // Names that a killed load left go with the next load, those of a load that may be alive don't.
 func TestAbandonedPartsGo(t *testing.T) {
 	t.Parallel()
@@ -335,12 +346,7 @@ func TestAbandonedPartsGo(t *testing.T) {
 	for _, n := range []string{old, young, id, partPrefix + "unknown@" + left} {
 		d.names[n] = left
 	}
-	img := stack(t, "parts:1", 1)
-	_, err := d.target().Load(t.Context(), img)
-	require.NoError(t, err)
-	want := append(wantedNames(img), young, partPrefix+"unknown@"+left)
-	slices.Sort(want)
-	require.Equal(t, want, namesOf(d))
+	requireNamesBeside(t, d, young, partPrefix+"unknown@"+left)
 }
 
 // A name like that of a part leads to no other image.
@@ -349,12 +355,7 @@ func TestAbandonedNameWithoutADigest(t *testing.T) {
 	d := newParted(t)
 	id := "sha256:" + strings.Repeat("2", 64)
 	d.names[partPrefix+"1-x"], d.names[id] = "sha256:"+strings.Repeat("1", 64), "sha256:"+strings.Repeat("3", 64)
-	img := stack(t, "parts:1", 1)
-	_, err := d.target().Load(t.Context(), img)
-	require.NoError(t, err)
-	want := append(wantedNames(img), id)
-	slices.Sort(want)
-	require.Equal(t, want, namesOf(d))
+	requireNamesBeside(t, d, id)
 }
 
 // What could not be asked is asked again.

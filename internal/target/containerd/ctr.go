@@ -158,10 +158,10 @@ func (c *Ctr) Import(ctx context.Context, a Archive) (held []Held, sent int64, e
 		chain = append(chain, c.command(d.check(*a.Then)...))
 	}
 	results := command.RunChain(ctx, c.Runner, chain)
-	if _, err := said(results, 0, "images import"); err != nil || a.Then == nil {
+	if _, err := said(results[0], "images import"); err != nil || a.Then == nil {
 		return nil, sent, err
 	}
-	held, err = checked(results, 1)
+	held, err = checked(results[1])
 	return held, sent, err
 }
 
@@ -178,15 +178,15 @@ func (c *Ctr) Tag(ctx context.Context, t Tagging) ([]Held, error) {
 		c.command(append([]string{"images", "tag", "--force", t.Source}, t.Names...)...),
 		c.command(d.check(t.Then)...),
 	})
-	if _, err := said(results, 0, "images tag"); err != nil {
+	if _, err := said(results[0], "images tag"); err != nil {
 		return nil, err
 	}
-	return checked(results, 1)
+	return checked(results[1])
 }
 
-// checked is the answer to a question that is part i of a chain.
-func checked(results []command.Result, i int) ([]Held, error) {
-	table, err := said(results, i, "images check")
+// checked is the answer to a question for images.
+func checked(r command.Result) ([]Held, error) {
+	table, err := said(r, "images check")
 	if err != nil {
 		return nil, err
 	}

@@ -13,23 +13,19 @@ import (
 
 // run runs a client's command, called what for people, and gives its standard output.
 func run(ctx context.Context, runner command.Runner, c command.Command, what string) (string, error) {
-	return said([]command.Result{result(runner.Run(ctx, c))}, 0, what)
+	out, err := runner.Run(ctx, c)
+	return said(command.Result{Output: out, Err: err}, what)
 }
 
-func result(out command.Output, err error) command.Result {
-	return command.Result{Output: out, Err: err}
-}
-
-// said is the standard output of part i of a chain, which is called what for people. Those in front of it have succeeded.
-func said(results []command.Result, i int, what string) (string, error) {
-	err := results[i].Err
-	if failed, ok := errors.AsType[*command.Error](err); ok {
+// said is the standard output of a command that was called what for people.
+func said(r command.Result, what string) (string, error) {
+	if failed, ok := errors.AsType[*command.Error](r.Err); ok {
 		return "", &ClientError{What: what, Cause: failed}
 	}
-	if hung, ok := errors.AsType[*command.Hung](err); ok {
+	if hung, ok := errors.AsType[*command.Hung](r.Err); ok {
 		return "", fmt.Errorf("%s %s %s within %s: containerd hangs, or its disk does: see its log", path.Base(hung.Command.Argv[0]), what, hung.Missed, hung.Limit)
 	}
-	return results[i].Output.Stdout, err
+	return r.Output.Stdout, r.Err
 }
 
 // ClientError is a client's command that failed, in one line: what it was, what it said, and what to do where that is
